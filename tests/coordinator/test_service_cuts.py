@@ -13,7 +13,7 @@ from paceline.coordinator.storage import wait_committed, wait_dropped, wait_swep
 from paceline.coordinator.stored_values import StoredValues
 from paceline.ids import cut_folder
 from paceline.store.blobs.blobs import BlobStore
-from paceline.store.blobs.values import put_bytes
+from paceline.store.blobs.contents import put_bytes
 from paceline.store.cuts.claims import Claim, claim_place
 from paceline.store.cuts.manifest import list_cuts, read_manifest
 

@@ -37,7 +37,7 @@ def sweep(
         keep: how many whole cuts stay, at least 1.
         newest: folder of the newest cut that the journal knows.
         spared: folders that stay and count for nothing: those of other jobs
-            (`paceline.store.cuts.ownership.foreign_cuts`).
+            (`paceline.store.cuts.claims.foreign_cuts`).
 
     Raises:
         StoreError: the storage fails, or a newer cut is of an unknown format.

@@ -94,8 +94,8 @@ INSIDE: dict[str, Floors] = {
         ("following", "slots", "table", "values"),
     ),
     "paceline.forecast": (
-        ("agenda", "driver", "gauge", "line", "models"),
-        ("plan",),
+        ("agenda", "driver", "gauge", "models"),
+        ("fitting", "plan"),
         ("coordinator",),
         ("server",),
         ("trainer",),

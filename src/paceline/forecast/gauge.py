@@ -7,7 +7,7 @@ Pure: time is an argument.
 """
 
 from collections import Counter
-from typing import Literal, NamedTuple, final
+from typing import Literal, NamedTuple, final, get_args
 
 Spell = Literal["computing", "paused", "servers", "coordinator", "without work", "other"]
 """What a trainer's time goes to.
@@ -15,14 +15,7 @@ Spell = Literal["computing", "paused", "servers", "coordinator", "without work",
 ``servers``: a push or a pull; ``coordinator``: it waits for its round, for its clock to be
 let on, or for an answer.
 """
-SPELLS: tuple[Spell, ...] = (
-    "computing",
-    "paused",
-    "servers",
-    "coordinator",
-    "without work",
-    "other",
-)
+SPELLS: tuple[Spell, ...] = get_args(Spell)
 
 
 class Ages(NamedTuple):

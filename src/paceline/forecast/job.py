@@ -9,11 +9,10 @@ import msgspec
 
 from paceline.coordinator.durable.outcomes import AnyOutcome, LeaseGranted, TaskDone
 from paceline.errors import UsageError
-from paceline.forecast.agenda import Agenda
+from paceline.forecast.agenda import Agenda, Line
 from paceline.forecast.coordinator import LOOK_S, Coordinator
 from paceline.forecast.gauge import SPELLS, Ages, Gauge, Spell
 from paceline.forecast.launcher import ForecastLauncher
-from paceline.forecast.line import Line
 from paceline.forecast.plan import Plan
 from paceline.forecast.server import Server
 from paceline.forecast.trainer import ForecastPlace
@@ -87,11 +86,6 @@ class Forecast(msgspec.Struct, frozen=True):
     def updates_per_second(self) -> float:
         """Rounds, or pushes that were applied at once, a second."""
         return self.records_per_second * self.updates / max(1, self.records)
-
-    @property
-    def wait_share(self) -> float:
-        """The share of its time that a trainer neither computes nor pauses."""
-        return 1 - self.spells["computing"] - self.spells["paused"]
 
 
 def forecast(plan: Plan) -> Forecast:

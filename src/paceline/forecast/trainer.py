@@ -55,16 +55,7 @@ class Trainer(ActDriver):
         pause: Draw | None,
         ended: Callable[["Trainer"], None],
     ) -> None:
-        """Start now.
-
-        Args:
-            role: its id.
-            pid: unlike that of any process before.
-            place: where it runs.
-            compute: how long each batch computes.
-            pause: how long nothing happens before each batch; None: never.
-            ended: is told when its script has come to its end.
-        """
+        """Start now; ``ended`` is told when its script has come to its end."""
         super().__init__(self._run())
         self.role, self.pid = role, pid
         self.protocol = TrainerProtocol(role, pid, "forecast", patience_s=PATIENCE_S)

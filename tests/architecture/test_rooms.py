@@ -49,10 +49,8 @@ INSIDE: dict[str, Floors] = {
         ("durable", "full_disk", "own_status"),
         ("ledgers", "stored_values"),
         ("decisions",),
-        ("dispatch",),
         ("state",),
         ("inbox", "storage"),
-        ("journalling",),
         ("service",),
     ),
     "paceline.server": (

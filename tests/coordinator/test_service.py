@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from paceline.config import Async, JobConfig
-from paceline.coordinator import journalling as module
+from paceline.coordinator import storage as module
 from paceline.coordinator.service import CoordinatorService
 from paceline.coordinator.storage import read_journal
 from paceline.errors import StoreError, StoreFull

@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from paceline.config import SSP, Async, Pace
-from paceline.coordinator.dispatch import consequences as decisions
+from paceline.coordinator.decisions import consequences as decisions
 from paceline.coordinator.ledgers.clocks import Clocks, Holding
 from paceline.messages.shared import TrainerClock
 from paceline.trainer.holdings.parts import SharedPart

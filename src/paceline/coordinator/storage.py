@@ -1,21 +1,23 @@
-"""What a coordinator finds when it starts: the journal, and the cuts in storage.
+"""What must survive, on its way to the journal and to storage, and back when it starts.
 
-Waits: for the disk and for storage; a whole cut is read. Any thread.
+What a start finds in both; outcomes that are journalled, on a disk that may be full; what
+makes a cut true, as it is written, and what may go when it is.
 
-What makes a cut true, as it is written, and what may go when it is.
-
-Waits: for storage. Any thread.
+Waits: for the disk and for storage; a whole cut is read. Any thread, but a `Keeper` is for
+the one at work.
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import final
 
 import msgspec
 
 from paceline.config import JobConfig
 from paceline.coordinator.decisions import Stored
 from paceline.coordinator.durable import Durable
-from paceline.coordinator.durable.outcomes import AnyOutcome, CutCommitted
+from paceline.coordinator.durable.outcomes import AnyOutcome, CutCommitted, Outcome
+from paceline.coordinator.full_disk import DiskWait
 from paceline.coordinator.ledgers import ManifestOrder
 from paceline.coordinator.state import (
     CoordinatorState,
@@ -24,7 +26,8 @@ from paceline.coordinator.state import (
     restored,
 )
 from paceline.coordinator.stored_values import StoredValues
-from paceline.errors import CheckpointCorrupt, StoreError
+from paceline.errors import CheckpointCorrupt, JournalCorrupt, StoreError
+from paceline.events import EventLog
 from paceline.failpoints import failpoint
 from paceline.messages.shared import PartPlan
 from paceline.pace.policy import outer_parts
@@ -155,9 +158,6 @@ def read_stored(
     )
 
 
-_log = logging.getLogger("paceline.coordinator")
-
-
 def manifest_of(order: ManifestOrder, config: JobConfig, created: float) -> Manifest:
     """What makes a cut true, of a run, at a time of the wall's clock."""
     return Manifest(
@@ -238,3 +238,63 @@ def wait_swept(
             values.sweep()
     except StoreError as error:
         _log.error("old cuts could not be removed: %s", error)
+
+
+MOST_RECORDS = 50_000  # in the journal; they are replayed in a fraction of a second
+
+_encoder = msgspec.msgpack.Encoder()
+
+
+@final
+class Keeper:
+    """Writes outcomes to the journal, and keeps the journal short.
+
+    Attributes:
+        holding: since when it cannot be written.
+    """
+
+    def __init__(self, journal: Journal, clock: Clock, events: EventLog) -> None:
+        self.holding = DiskWait()
+        self._journal, self._clock, self._events = journal, clock, events
+        self._compact_above = MOST_RECORDS
+
+    def moment_s(self) -> float:
+        """What time it is for decisions; there are none while it cannot be written."""
+        return self._clock.now_s() - self.holding.stood_s
+
+    def keep(self, outcomes: Sequence[Outcome]) -> bool:
+        """Journal outcomes; false if the disk refuses: then none of them is kept.
+
+        Raises:
+            JournalCorrupt: it is no journal any more.
+        """
+        try:
+            self._journal.append([_encoder.encode(outcome) for outcome in outcomes])
+        except JournalCorrupt:
+            raise
+        except StoreError as error:
+            if self.holding.failed(error, self._clock.now_s()):
+                _log.warning("the job waits: %s", error)
+            return False
+        if self.holding.error is not None:
+            reason, seconds = (
+                str(self.holding.error),
+                self.holding.wrote(self._clock.now_s()),
+            )
+            _log.warning("the journal is written again, after %.0f s", seconds)
+            fields: dict[str, object] = {"seconds": round(seconds, 3), "reason": reason}
+            self._events.write("DiskAwaited", fields)
+        return True
+
+    def is_long(self) -> bool:
+        """Whether the journal has become so long that it is to be compacted."""
+        return self._journal.num_records > self._compact_above
+
+    def compact(self, durable: Durable) -> None:
+        """Let the journal hold this state alone; on a full disk it goes on longer."""
+        self._compact_above = MOST_RECORDS
+        try:
+            self._journal.compact(_encoder.encode(StateSaved(durable)))
+        except StoreError as error:
+            _log.warning("the journal could not be compacted; it goes on longer: %s", error)
+            self._compact_above += self._journal.num_records

@@ -33,11 +33,10 @@ from typing import NamedTuple
 
 import msgspec
 
-from paceline.coordinator.decisions.averages import may_end, wait_for_kept
 from paceline.coordinator.decisions.leases import takers
 from paceline.coordinator.decisions.membership import leave_timeline
 from paceline.coordinator.decisions.status import count_steps
-from paceline.coordinator.decisions.tracked import may_cut
+from paceline.coordinator.decisions.tracked import may_cut, may_end, wait_for_kept
 from paceline.coordinator.durable import (
     CutRecord,
     Durable,

@@ -15,7 +15,9 @@ from typing import Any
 
 import msgspec
 
-from paceline.coordinator.decisions import exited, fail_cut, job_status, lose
+from paceline.coordinator.decisions.checkpoints import fail_cut
+from paceline.coordinator.decisions.membership import exited, lose
+from paceline.coordinator.decisions.status import job_status
 from paceline.coordinator.durable import CutRecord, Durable, PartRecord, decode_queue
 from paceline.coordinator.durable.outcomes import JobBroken, Scaled, ServerJoined
 from paceline.coordinator.ledgers import Asker, Book, Loss, OpenCut

@@ -14,26 +14,20 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from paceline.coordinator.decisions import (
+from paceline.coordinator.decisions.leases import finish_if_done, wait_of_all
+from paceline.coordinator.decisions.membership import lose
+from paceline.coordinator.decisions.pace_changes import saw_numbers
+from paceline.coordinator.decisions.results import (
     answer_claim,
-    buffers_kept,
     count_trainers,
-    finish_if_done,
     finish_task,
-    give_back,
     keep_value,
-    lose,
-    meet,
-    must_return,
     page_of_results,
-    peers_of,
-    saw_numbers,
-    step_asked,
-    tick_asked,
-    tracked_kept,
-    wait_of_all,
     were_set,
 )
+from paceline.coordinator.decisions.rounds import meet, peers_of, step_asked
+from paceline.coordinator.decisions.ticks import give_back, tick_asked
+from paceline.coordinator.decisions.tracked import buffers_kept, must_return, tracked_kept
 from paceline.coordinator.durable.outcomes import (
     OnceClaimed,
     PartEnded,

@@ -11,29 +11,29 @@ from typing import TypeVar
 
 from msgspec import structs
 
-from paceline.coordinator.decisions import (
-    buffers_at_end,
+from paceline.coordinator.decisions.checkpoints import (
+    look_at_cut,
+    look_at_saves,
+    look_at_unreadable,
+)
+from paceline.coordinator.decisions.leases import (
     grant,
     grant_ahead,
     is_mid_step,
-    is_tracked,
-    look_at_cut,
-    look_at_meetings,
-    look_at_pace,
-    look_at_saves,
-    look_at_standstill,
-    look_at_steps,
-    look_at_unreadable,
     may_grant,
     participants,
-    reply_ticked,
-    saw_wait,
-    settle,
-    state_at_end,
-    ticked,
 )
-from paceline.coordinator.dispatch.reports import answer_servers
-from paceline.coordinator.dispatch.waits import wait_of
+from paceline.coordinator.decisions.membership import settle
+from paceline.coordinator.decisions.pace_changes import look_at_pace, saw_wait
+from paceline.coordinator.decisions.reports import answer_servers
+from paceline.coordinator.decisions.rounds import (
+    look_at_meetings,
+    look_at_standstill,
+    look_at_steps,
+)
+from paceline.coordinator.decisions.ticks import reply_ticked, ticked
+from paceline.coordinator.decisions.tracked import buffers_at_end, is_tracked, state_at_end
+from paceline.coordinator.decisions.waits import wait_of
 from paceline.coordinator.durable import (
     KEPT_ROUNDS,
     PartRecord,

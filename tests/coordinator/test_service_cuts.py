@@ -49,7 +49,7 @@ def sweep(store: BlobStore, newest: int, timeline: int = 0) -> list[str]:
 
 def test_a_manifest_says_of_which_job_it_is(store: BlobStore) -> None:
     claim(store, MINE)
-    assert commit(store, 1) == ManifestWritten(1, "cut-000001-t0", None)
+    assert commit(store, 1) == ManifestWritten("cut-000001-t0", None)
     manifest = read_manifest(store, "cut-000001-t0")
     assert (manifest.job, manifest.run) == ("a1", "a1")
 

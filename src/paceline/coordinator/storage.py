@@ -197,12 +197,12 @@ def wait_committed(
     failpoint("coordinator.after_manifest")
     folder = cut_folder(order.cut, order.timeline)
     if newer is None:
-        return ManifestWritten(order.cut, folder, error)
+        return ManifestWritten(folder, error)
     error = (
         f"{store.url} belongs to {newer} since, and this run takes no more checkpoints "
         f"there: see to it that a job runs from one folder only"
     )
-    return ManifestWritten(order.cut, folder, error, is_taken_over=True)
+    return ManifestWritten(folder, error, is_taken_over=True)
 
 
 def wait_dropped(store: BlobStore, folder: str, run: str) -> None:

@@ -80,7 +80,7 @@ class Coordinator:
             elif isinstance(effect, WriteManifest):
                 order = effect.order
                 folder = cut_folder(order.cut, order.timeline)
-                written = ManifestWritten(order.cut, folder, None)
+                written = ManifestWritten(folder, None)
                 agenda.at(agenda.now_s + MANIFEST_S, self._apply, written)
         if outcomes:
             self._decided(outcomes)

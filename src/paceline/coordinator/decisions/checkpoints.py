@@ -57,12 +57,10 @@ from paceline.coordinator.ledgers import (
     Book,
     Counted,
     Cuts,
-    Keeping,
     OpenCut,
     Page,
     Questions,
     Reports,
-    TaskProgress,
     TrainersSeen,
     is_epoch_over,
     is_last_epoch,
@@ -151,29 +149,21 @@ def break_taken_over(page: Page, reason: str | None) -> None:
         page.commit(JobBroken(reason or "another run has taken its checkpoints over"))
 
 
-def commit_cut(
-    page: Page,
-    cutting: Cuts,
-    keeping: Keeping,
-    progress: TaskProgress,
-    cut: int,
-    folder: str,
-    error: str | None,
-) -> None:
-    """The manifest of a cut is written, or could not be."""
+def commit_cut(book: Book, folder: str, error: str | None) -> None:
+    """The manifest of the cut in this folder is written, or could not be."""
+    cutting, opened = book.cutting, book.cutting.open
     cutting.is_writing = False
-    opened = cutting.open
     if opened is None or opened.folder != folder:
-        page.effect(DropCut(folder))  # given up meanwhile, its files are gone
+        book.effect(DropCut(folder))  # given up meanwhile, its files are gone
         return
     if error is not None:
-        fail_cut(page, cutting, error, is_refused=True)
+        fail_cut(book, cutting, error, is_refused=True)
         return
-    cutting.taken(page.now)
+    cutting.taken(book.now)
     order = opened.manifest()
-    page.commit(
+    book.commit(
         CutCommitted(
-            cut,
+            opened.cut,
             opened.timeline,
             opened.folder,
             order.queue,
@@ -186,8 +176,8 @@ def commit_cut(
         )
     )
     if opened.ends_stage:
-        progress.clear()
-        keeping.forget_buffers()
+        book.progress.clear()
+        book.keeping.forget_buffers()
 
 
 def look_at_saves(page: Page, questions: Questions, cutting: Cuts) -> None:

@@ -28,10 +28,9 @@ from paceline.coordinator.decisions.leases import wait_for_fences
 from paceline.coordinator.durable import Durable, StageResults, is_touched
 from paceline.coordinator.durable.outcomes import StageValued, TaskDone, ValuesTaken
 from paceline.coordinator.ledgers import (
-    Deadlines,
+    Book,
     Page,
     Reports,
-    TaskProgress,
     TrainersSeen,
 )
 from paceline.messages.results import (
@@ -42,38 +41,29 @@ from paceline.messages.results import (
     KeptBytes,
     Results,
 )
-from paceline.messages.shared import Done, Message, Refusal, Waiting
+from paceline.messages.shared import Done, Message, Waiting
 from paceline.messages.values import ClaimValues, ValuesClaimed, ValuesSet
 from paceline.messages.waits import Wait, wait_for
 
 STAGE_BYTES = 64 << 20  # of all results of a stage: they lie in the journal and in cuts
 
 
-def finish_task(
-    page: Page, progress: TaskProgress, deadlines: Deadlines, message: FinishTask
-) -> Message:
+def finish_task(book: Book, message: FinishTask) -> Message:
     """Count a task and its result; the answer."""
-    state = page.durable
-    record = next(
-        (
-            record
-            for record in state.queue.held_by(message.incarnation).values()
-            if record.lease.token == message.token
-        ),
-        None,
-    )
-    spec = state.stage_spec()
+    state, spec = book.durable, book.durable.stage_spec()
+    held = state.queue.held_by(message.incarnation).values()
+    record = next((one for one in held if one.lease.token == message.token), None)
     if record is None or spec is None:
         text = f"token {message.token} is no lease of incarnation {message.incarnation}"
-        return Refusal(kind="stale", text=text, timeline=state.timeline)
-    trouble = _trouble(page.durable, spec.is_training, message)
+        return book.refusal("stale", text)
+    trouble = _trouble(state, spec.is_training, message)
     if trouble is not None:
-        return Refusal(kind="invalid", text=trouble, timeline=state.timeline)
+        return book.refusal("invalid", trouble)
     result = message.result if message.kept is None else None
-    page.commit(TaskDone(record.lease.key, 0, result, message.kept))
-    progress.forget(record.lease.key)
-    deadlines.has_begun(message.incarnation)
-    deadlines.goes_on(message.incarnation, page.durable, page.now)
+    book.commit(TaskDone(record.lease.key, 0, result, message.kept))
+    book.progress.forget(record.lease.key)
+    book.deadlines.has_begun(message.incarnation)
+    book.deadlines.goes_on(message.incarnation, state, book.now)
     return Done()
 
 
@@ -121,18 +111,17 @@ def keep_value(page: Page, message: KeepValue) -> Message:
     state = page.durable
     if message.stage >= state.queue.stage:
         text = f"stage {message.stage} is not over: its results may be not all there"
-        return Refusal(kind="invalid", text=text, timeline=state.timeline)
+        return page.refusal("invalid", text)
     came = _size(message.value, message.kept)
     if came > MAX_RESULT_BYTES:
         text = f"a value of {came:,} bytes is too large, the limit is {MAX_RESULT_BYTES:,}"
-        return Refusal(kind="invalid", text=text, timeline=state.timeline)
+        return page.refusal("invalid", text)
     results = state.queue.results.get(message.stage)
     if results is None or not results.has_value():
-        missing = _missing(page.durable, message.stage)
+        missing = _missing(state, message.stage)
         page.commit(StageValued(message.stage, message.value, missing, message.kept))
-    return page_of_results(
-        page.durable, AskResults(incarnation=0, timeline=0, stage=message.stage)
-    )
+    asked = AskResults(incarnation=0, timeline=0, stage=message.stage)
+    return page_of_results(state, asked)
 
 
 def _missing(state: Durable, stage: int) -> int:

@@ -42,8 +42,8 @@ from paceline.coordinator.ledgers import (
     Reports,
     TrainersSeen,
 )
-from paceline.messages.shared import AverageShare, Waiting
-from paceline.messages.trainer import AskLease, BuffersKept, TrackedKept
+from paceline.messages.shared import Waiting
+from paceline.messages.trainer import AskLease, TrackedKept
 from paceline.messages.waits import Wait, named, wait_for
 
 _KEEPS = Wait("state", "tracked state is kept")
@@ -238,11 +238,6 @@ def may_end(page: Page, keeping: Keeping, questions: Questions, seen: TrainersSe
     wait = Wait("state", "buffers are averaged")
     _tell(page, questions, keeping.average_by, Waiting(wait=wait, average=shares))
     return False
-
-
-def buffers_kept(keeping: Keeping, message: BuffersKept) -> None:
-    """A trainer has kept its averaged objects at a server."""
-    keeping.buffers[message.incarnation] = AverageShare(message.number, message.records)
 
 
 def wait_for_buffers(

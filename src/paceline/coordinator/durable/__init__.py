@@ -5,7 +5,6 @@
     outcomes     the lines of the journal
     durable      what they add up to; `restore` alone changes it
     queue        todo, pending, done, failed
-    noted        how the queue takes down what tasks came to
     records      what is known of parts and the last cut
     rotation     which cell is next
     placement    parts to slots to servers

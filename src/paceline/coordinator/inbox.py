@@ -118,13 +118,9 @@ class EventInbox:
         return events
 
     def drop(self, told: Container[int], connected: Container[int]) -> None:
-        """Questions that were told to come again do, and who is back never went.
+        """Questions that were ``told`` to come again do, and who is back never went.
 
         That a trainer leaves is told only once, and stays.
-
-        Args:
-            told: tickets of these questions.
-            connected: incarnations with an open connection.
         """
         kept = [event for event in self._events if not _is_void(event, told, connected)]
         self._events = deque(kept)

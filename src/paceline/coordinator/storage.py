@@ -91,14 +91,8 @@ def wait_older(
 ) -> CutSought:
     """Find the newest cut older than ``bad`` that verifies; whole cuts are read.
 
-    Storage that fails is asked again for `SEEK_S`.
-
-    Args:
-        store: where cuts lie.
-        config: the job; cuts of another one are passed over.
-        bad: a cut that cannot be read.
-        clock: the time.
-        wait: waits so many seconds; true: give up.
+    Storage that fails is asked again for `SEEK_S`, unless ``wait``, which waits so many
+    seconds, says to give up.
     """
     deadline = Deadline(clock, SEEK_S)
     while True:
@@ -116,11 +110,6 @@ def read_stored(
     store: BlobStore, config: JobConfig, older_than: Cut | None = None
 ) -> Stored:
     """The job's newest cut that verifies; cuts of other jobs are told in the log, once.
-
-    Args:
-        store: where cuts lie.
-        config: the job.
-        older_than: look only at cuts that are older than this one.
 
     Raises:
         CheckpointCorrupt: there are cuts and none is whole.
@@ -247,14 +236,10 @@ _encoder = msgspec.msgpack.Encoder()
 
 @final
 class Keeper:
-    """Writes outcomes to the journal, and keeps the journal short.
-
-    Attributes:
-        holding: since when it cannot be written.
-    """
+    """Writes outcomes to the journal, and keeps the journal short."""
 
     def __init__(self, journal: Journal, clock: Clock, events: EventLog) -> None:
-        self.holding = DiskWait()
+        self.holding = DiskWait()  # since when it cannot be written
         self._journal, self._clock, self._events = journal, clock, events
         self._compact_above = MOST_RECORDS
 

@@ -55,18 +55,11 @@ class Agenda:
 
 @final
 class Line:
-    """Who comes waits until all who came before are served.
-
-    Attributes:
-        free_s: when all who have come are served.
-        busy_s: seconds of serving so far.
-        waited_s: seconds that all together have waited to be served.
-        num_served: how many have come.
-    """
+    """Who comes waits until all who came before are served, by ``free_s``."""
 
     def __init__(self) -> None:
         self.free_s = self.busy_s = self.waited_s = 0.0
-        self.num_served = 0
+        self.num_served = 0  # how many have come
 
     def take(self, come_s: float, service_s: float) -> float:
         """Serve one who comes at a moment, not before the last one did; when it is done."""

@@ -30,17 +30,10 @@ class Ages(NamedTuple):
 
 @final
 class Gauge:
-    """Counts of one forecast.
-
-    Attributes:
-        batches: that were begun, those computed in vain among them.
-        deaths: of trainers and of servers.
-        outcomes: what the coordinator has decided.
-        spells: what trainers' time went to, in seconds.
-    """
+    """Counts of one forecast, and seconds that trainers' time went to."""
 
     def __init__(self) -> None:
-        self.batches = 0
+        self.batches = 0  # that were begun, those computed in vain among them
         self.deaths: Counter[str] = Counter()  # {kind of role: times}
         self.outcomes: Counter[str] = Counter()  # {outcome: times}
         self.spells: dict[Spell, float] = dict.fromkeys(SPELLS, 0.0)

@@ -25,15 +25,10 @@ MOST_IDLE_S = 10_000.0  # without a batch that begins
 
 
 class Busyness(msgspec.Struct, frozen=True):
-    """How busy something is that serves one at a time.
+    """How busy something is that serves one at a time."""
 
-    Args:
-        busy: share of the time, 0 to 1.
-        wait_s: seconds that one waits on average before it is served.
-    """
-
-    busy: float
-    wait_s: float
+    busy: float  # share of the time, 0 to 1
+    wait_s: float  # seconds that one waits on average before it is served
 
 
 class ServerLoad(msgspec.Struct, frozen=True):

@@ -63,23 +63,14 @@ class _Share(NamedTuple):
 
 @final
 class Server:
-    """One server that stands for all.
-
-    Attributes:
-        cpu: requests and updates.
-        inward: what comes over the network.
-        outward: what goes.
-        num_pushes: decided as new.
-        num_old: that were too old, among these.
-        num_messages: requests and replies.
-    """
+    """One server that stands for all: its processor, and both ways of its cable."""
 
     def __init__(
         self, agenda: Agenda, plan: Plan, coordinator: Coordinator, gauge: Gauge
     ) -> None:
         """Start, and report to the coordinator."""
         self.cpu, self.inward, self.outward = Line(), Line(), Line()
-        self.num_old = 0
+        self.num_old = 0  # that were too old, among these
         self.num_pushes = self.num_messages = self.bytes_in = self.bytes_out = 0
         self._agenda, self._plan, self._coordinator = agenda, plan, coordinator
         self._gauge = gauge

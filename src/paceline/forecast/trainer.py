@@ -38,12 +38,8 @@ class ForecastPlace(NamedTuple):
 class Trainer(ActDriver):
     """One process of a trainer: it shares, runs one loop to its end, and leaves.
 
-    Attributes:
-        protocol: its decisions.
-        is_alive: whether it has neither died nor left.
-        base: the version that its values are of.
-        pushed_s: when its cable has carried all that it sends.
-        in_free_s: when its cable has brought all that was sent to it.
+    Its cable has carried all that it sends at ``pushed_s``, and has brought all that was
+    sent to it at ``in_free_s``.
     """
 
     def __init__(
@@ -59,8 +55,8 @@ class Trainer(ActDriver):
         super().__init__(self._run())
         self.role, self.pid = role, pid
         self.protocol = TrainerProtocol(role, pid, "forecast", patience_s=PATIENCE_S)
-        self.is_alive = True
-        self.base = 0
+        self.is_alive = True  # whether it has neither died nor left
+        self.base = 0  # the version that its values are of
         self.pushed_s = self.in_free_s = place.agenda.now_s
         self._place, self._ended = place, ended
         self._compute, self._pause = compute, pause

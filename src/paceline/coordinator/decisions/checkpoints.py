@@ -123,13 +123,8 @@ def fail_cut(
 ) -> None:
     """Give the open cut up: what it wrote goes, and another is tried after a pause.
 
-    Args:
-        page: of the event.
-        cutting: has the open one.
-        reason: why it is given up.
-        server: whose share could not be written, if it was one.
-        is_refused: storage did not take it. Before there is any cut nothing is trained, and
-            nobody has waited for anything: the job fails.
+    With ``is_refused`` storage did not take it. Before there is any cut nothing is trained,
+    and nobody has waited for anything: the job fails.
     """
     cut = cutting.open
     assert cut is not None
@@ -265,23 +260,17 @@ _MOST_TOLD = 8  # of what was passed over
 class Stored(NamedTuple):
     """What the storage holds when a run begins.
 
-    Args:
-        cut: the newest cut that verifies; None if none was ever committed.
-        plans: its parts.
-        timeline: the newest that any cut was taken on, whole or not.
-        skipped: of each newer cut, what is wrong with it.
-        foreign: of each cut of another job, whose it is: neither loaded nor removed.
-        records: acknowledged records of the job in the cut.
-        created: when the cut was taken, in seconds since 1970.
+    ``cut`` is the newest that verifies; ``foreign`` says of each cut of another job whose
+    it is: neither loaded nor removed.
     """
 
     cut: CutCommitted | None = None
-    plans: tuple[PartPlan, ...] = ()
-    timeline: int = 0
-    skipped: tuple[str, ...] = ()
+    plans: tuple[PartPlan, ...] = ()  # its parts
+    timeline: int = 0  # the newest that any cut was taken on, whole or not
+    skipped: tuple[str, ...] = ()  # of each newer cut, what is wrong with it
     foreign: tuple[str, ...] = ()
-    records: int = 0
-    created: float = 0.0
+    records: int = 0  # acknowledged records of the job in the cut
+    created: float = 0.0  # when the cut was taken, in seconds since 1970
 
 
 def begin_run(page: Page, stored: Stored) -> Resumed | None:

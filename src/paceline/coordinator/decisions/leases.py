@@ -67,11 +67,7 @@ def grant(
 ) -> Lease | None:
     """Lease the next task to a trainer; None if there is none now.
 
-    Args:
-        book: of the coordinator.
-        trainer: who asks.
-        incarnation: of it.
-        has_said: it holds more than others since its script has said so.
+    With ``has_said`` it holds more than others, since its script has said so.
     """
     state, spec = book.durable, book.durable.stage_spec()
     if spec is None or not may_grant(book):

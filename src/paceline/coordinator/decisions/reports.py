@@ -94,12 +94,8 @@ def plan_orders(
 ) -> tuple[Order, ...]:
     """Orders for the server that sent ``report``.
 
-    Args:
-        state: the durable state.
-        report: how the server stands.
-        open_cut: the cut being taken, if any.
-        fenced: lost incarnations that this server has reported as fenced.
-        has_marks: whether this server has sent its marks after the last return.
+    ``fenced`` are lost incarnations that it has fenced; ``has_marks``: it has sent its
+    marks after the last return.
     """
     if report.timeline != state.timeline:
         return (_plan_entry(state, report),)

@@ -226,12 +226,8 @@ def give_back(
 ) -> None:
     """Put the tasks of these leases back to ``todo``, or close them if they are complete.
 
-    Args:
-        page: of the event.
-        progress: of the tasks.
-        seen: of trainers.
-        message: says why; what its sender does not hold is passed over.
-        acked_by_token: {lease: last batch acknowledged in every part}.
+    ``acked_by_token`` is {lease: last batch acknowledged in every part}; what the sender
+    does not hold is passed over.
     """
     reason, is_carried = _why(message)
     for record in list(page.durable.queue.held_by(message.incarnation).values()):

@@ -160,15 +160,7 @@ def decide_cell(
     trainer: str,
     members: Mapping[str, int],
 ) -> Choice:
-    """The next cell for a trainer.
-
-    Args:
-        rotation: the cells of the stage.
-        seed: of the stage; with the epoch, of the round's order.
-        queue: how far the round is.
-        trainer: who asks; one of ``members``.
-        members: {trainer: incarnation} of all that take part.
-    """
+    """The next cell for a trainer, one of ``members``: {trainer: incarnation}."""
     held = queue.held_by(members[trainer])
     if len(held) >= rotation.slices:
         return Choice(None, f"{trainer} holds {len(held)} cells")

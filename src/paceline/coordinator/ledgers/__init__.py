@@ -22,7 +22,6 @@ from paceline.coordinator.ledgers.members import Loss, Members, Reports, Trainer
 from paceline.coordinator.ledgers.questions import Asker, Parked, Questions
 from paceline.coordinator.ledgers.rounds import Rounds
 from paceline.coordinator.ledgers.tasks import (
-    Deadlines,
     Pick,
     TaskProgress,
     is_epoch_over,
@@ -38,7 +37,6 @@ __all__ = [
     "Book",
     "Counted",
     "Cuts",
-    "Deadlines",
     "Keeping",
     "Loss",
     "ManifestOrder",

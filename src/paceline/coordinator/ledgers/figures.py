@@ -49,12 +49,9 @@ class Metrics:
     def note(
         self, numbers: Mapping[str, float | None], ages_s: Mapping[str, float], now: float
     ) -> None:
-        """Take numbers, except where a newer one is known.
+        """Take numbers, {name: value}, except where a newer one is known.
 
-        Args:
-            numbers: {name: value}; what is not finite is None.
-            ages_s: {name: how long it has waited to be sent}; not there: no time.
-            now: when they came.
+        ``ages_s`` is {name: how long it has waited to be sent}; what is not there has not.
         """
         for name, value in numbers.items():
             noted_s = now - ages_s.get(name, 0.0)
@@ -83,11 +80,7 @@ class Speeds:
     def came(self, incarnation: int, number: int, batches: int, now_s: float) -> None:
         """A delta is applied, and its trainer goes on at once; again, nothing is noted.
 
-        Args:
-            incarnation: of the trainer.
-            number: of the push; those before it may be told with it.
-            batches: in all of them.
-            now_s: what time it is.
+        ``batches`` are in the push of this ``number``, and in those that are told with it.
         """
         if number <= self._numbers.get(incarnation, 0):
             return
@@ -129,13 +122,7 @@ class Training:
         self._began_s = 0.0
 
     def begins(self, stage: int, now: float, records: int) -> None:
-        """A loop's first task is leased, or acknowledged: another coordinator leased it.
-
-        Args:
-            stage: the loop's.
-            now: when.
-            records: those of the job so far.
-        """
+        """A loop's first task is leased, or acknowledged: another coordinator leased it."""
         if self.stage < 0:
             self._first_s, self._first_records = now, records
         self._before_s = self._seconds()

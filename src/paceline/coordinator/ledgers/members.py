@@ -50,18 +50,14 @@ class MemberInfo:
 
 @final
 class Members:
-    """Signs of life by incarnation.
-
-    Attributes:
-        looked_s: when losses were looked for last.
-    """
+    """Signs of life by incarnation."""
 
     def __init__(self, timeout_s: float, now: float) -> None:
         """``timeout_s``: silence after which a member counts as dead."""
         self._timeout_s = timeout_s
         self._infos: dict[int, MemberInfo] = {}
         self._quiet_until_s = -math.inf  # before then nobody can be found dead
-        self.looked_s = now
+        self.looked_s = now  # when losses were looked for last
 
     def heard(self, incarnation: int, now: float) -> MemberInfo:
         """A message of a member arrived."""

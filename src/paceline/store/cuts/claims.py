@@ -41,21 +41,13 @@ _log = logging.getLogger("paceline.store")
 
 
 class Claim(msgspec.Struct, frozen=True, kw_only=True):
-    """Who keeps cuts in a place.
+    """Who keeps cuts in a place."""
 
-    Args:
-        job: id of the job.
-        run: id of its run; no two claims have the same.
-        holder: who has begun the run, in words.
-        folder: the job folder.
-        number: which run of the job in this place it is, from 1.
-    """
-
-    job: str
-    run: str
-    holder: str
-    folder: str
-    number: int = 0
+    job: str  # id of the job
+    run: str  # id of its run; no two claims have the same
+    holder: str  # who has begun the run, in words
+    folder: str  # the job folder
+    number: int = 0  # which run of the job in this place it is, from 1
 
     def __str__(self) -> str:
         return (
@@ -160,14 +152,12 @@ def _name(number: int) -> str:
 
 
 class Owner(NamedTuple):
-    """A job, as the one that keeps its cuts in a place.
+    """A job where it keeps its cuts.
 
-    Attributes:
-        job: its id.
-        has_unnamed: whether cuts that name no job are its own: the place is in its folder.
+    ``has_unnamed``: those that name no job are its own: the place is in its folder.
     """
 
-    job: str
+    job: str  # its id
     has_unnamed: bool = False
 
     def has(self, manifest: Manifest) -> bool:

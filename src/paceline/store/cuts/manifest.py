@@ -47,37 +47,21 @@ _HEAD_BYTES = len(b'{"check":"0123456789abcdef",')
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """All there is to know about a cut.
+    """All there is to know about a cut."""
 
-    Args:
-        format: version of this layout.
-        run: id of the run that took the cut.
-        job: id of the job; the version before did not say.
-        cut: number of the cut; never used twice on a timeline.
-        timeline: timeline that it was taken on.
-        files: what each server wrote; names inside the cut's folder.
-        plans: all parts, as shared up to then.
-        rounds: last committed round of each synchronous part.
-        queue: the coordinator's durable state, opaque here.
-        queue_xxh3: `paceline.store.blobs.blobs.digest` of ``queue``.
-        created: seconds since 1970, for display only.
-        records: acknowledged records of the job when the queue was copied.
-        steps: rounds or direct pushes applied by then.
-    """
-
-    format: int = FORMAT
-    run: str
-    job: str = ""
-    cut: int
-    timeline: int
+    format: int = FORMAT  # version of this layout
+    run: str  # id of the run that took the cut
+    job: str = ""  # id of the job; the version before did not say
+    cut: int  # number of the cut; never used twice on a timeline
+    timeline: int  # timeline that it was taken on
     files: dict[str, tuple[FileEntry, ...]]  # {server id: files}
-    plans: tuple[PartPlan, ...]
+    plans: tuple[PartPlan, ...]  # all parts, as shared up to then
     rounds: dict[int, int]  # {part: round}
-    queue: bytes
-    queue_xxh3: str
-    created: float
-    records: int = 0
-    steps: int = 0
+    queue: bytes  # the coordinator's durable state, opaque here
+    queue_xxh3: str  # `paceline.store.blobs.blobs.digest` of ``queue``
+    created: float  # seconds since 1970, for display only
+    records: int = 0  # acknowledged records of the job when the queue was copied
+    steps: int = 0  # rounds or direct pushes applied by then
 
     def entries(self) -> list[FileEntry]:
         """The files of all servers."""
@@ -209,12 +193,7 @@ def verify_cut(store: BlobStore, folder: str, *, reads_constants: bool = True) -
 def newest_good_cut(
     store: BlobStore, older_than: Cut | None = None, spared: Collection[str] = ()
 ) -> GoodCut:
-    """The newest cut that verifies, and what was skipped to get there.
-
-    Args:
-        store: where cuts lie.
-        older_than: look only at cuts that are older than this one.
-        spared: folders that are not looked at (`foreign_cuts`).
+    """The newest cut that verifies, of those not ``spared``, and what was skipped.
 
     Raises:
         CheckpointCorrupt: there are cuts and none verifies; names what is wrong with each.

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from unittest import mock
 
-from paceline.coordinator.journalling import Keeper
+from paceline.coordinator.storage import Keeper
 from paceline.ids import Window
 from paceline.server.decisions.taking import Marks, WindowDecision
 

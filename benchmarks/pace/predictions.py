@@ -28,9 +28,9 @@ from benchmarks.harness.processes import job_config
 from benchmarks.harness.record import say, table, write
 from paceline.config import parse_pace
 from paceline.events import event_lines
+from paceline.forecast.fitting import Fitted, fit
 from paceline.forecast.job import forecast
-from paceline.forecast.models.fitting import Fitted, fit
-from paceline.forecast.models.models import Network
+from paceline.forecast.models import Network
 from paceline.forecast.plan import Plan
 from paceline.launch.job.folder import JobDir
 

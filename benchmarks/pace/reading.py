@@ -18,8 +18,7 @@ from torch.nn.functional import cross_entropy
 
 import paceline
 from benchmarks.pace.dial import problem, tuning
-from paceline.forecast.models.models import draw_compute
-from paceline.forecast.models.written import parse_compute
+from paceline.forecast.models import draw_compute, parse_compute
 from paceline.launch.job.environment import ROLE
 
 TASK = 8  # batches: who is slow holds little of an epoch's end

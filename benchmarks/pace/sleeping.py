@@ -11,8 +11,7 @@ from random import Random
 import torch
 
 import paceline
-from paceline.forecast.models.models import draw_compute
-from paceline.forecast.models.written import parse_compute
+from paceline.forecast.models import draw_compute, parse_compute
 from paceline.launch.job.environment import ROLE
 
 if __name__ == "__main__":

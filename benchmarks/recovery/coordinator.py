@@ -37,7 +37,7 @@ from paceline.launch.local import fresh_run_id
 from paceline.launch.processes.forkserver import ForkServer
 from paceline.launch.processes.process import Child, wait_any
 from paceline.messages.shared import Lease, StageSpec
-from paceline.store.journal.journal import Journal
+from paceline.store.journal import Journal
 from paceline.timing import Deadline, SystemClock
 
 AT_ONCE = 1000  # records of the journal in one transaction

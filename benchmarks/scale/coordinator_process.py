@@ -27,7 +27,7 @@ from paceline.ids import COORDINATOR
 from paceline.launch.job.wiring import Wires
 from paceline.messages.trainer import Ticked
 from paceline.store.blobs.blobs import BlobStore
-from paceline.store.journal.journal import Journal
+from paceline.store.journal import Journal
 from paceline.timing import SystemClock
 from paceline.transport import service as link
 

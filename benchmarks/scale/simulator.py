@@ -21,7 +21,7 @@ from benchmarks.harness.goals import wanted
 from benchmarks.harness.record import table
 from paceline.config import Pace, parse_pace
 from paceline.forecast.job import forecast
-from paceline.forecast.models.models import Lognormal
+from paceline.forecast.models import Lognormal
 from paceline.forecast.plan import Plan
 
 PACES = ("sync", "ssp:3", "async")

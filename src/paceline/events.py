@@ -70,14 +70,11 @@ class EventLog:
 
     May be called from any thread. A failing disk never stops the job: what cannot be
     written is counted, and said once there is space again. No line is ever half there.
-
-    Attributes:
-        num_lost: happenings that could not be written.
     """
 
     def __init__(self, path: Path | None = None, most_bytes: int = MOST_BYTES) -> None:
         """Append to ``path``, which is made if need be."""
-        self.num_lost = 0
+        self.num_lost = 0  # happenings that could not be written
         self._path = path
         self._most_bytes = most_bytes
         # Guards all below: lines must not interleave.

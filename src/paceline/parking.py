@@ -77,15 +77,12 @@ class Parking(Generic[KeyT, QuestionT]):
         self._gate: object = None
 
     def __len__(self) -> int:
-        """How many wait."""
         return len(self._parked)
 
     def __contains__(self, key: object) -> bool:
-        """Whether this asker waits."""
         return key in self._parked
 
     def __iter__(self) -> Iterator[KeyT]:
-        """Who waits; nothing may be parked or taken meanwhile."""
         return iter(self._parked)
 
     def __getitem__(self, key: KeyT) -> QuestionT:

@@ -18,7 +18,7 @@ CODE_FOLDERS = ("src", "tests", "examples", "benchmarks", "tools")
 class Module(NamedTuple):
     """One source file, read and parsed."""
 
-    name: str  # as it is imported, e.g. "paceline.store.journal.journal"
+    name: str  # as it is imported, e.g. "paceline.store.journal"
     path: str  # relative to the repository
     text: str
     tree: ast.Module

@@ -34,7 +34,7 @@ FLOOR = {room: height for height, rooms in enumerate(FLOORS) for room in rooms}
 
 
 def room_of(name: str) -> str:
-    """``store`` of ``paceline.store.journal.journal``; empty for ``paceline`` itself."""
+    """``store`` of ``paceline.store.journal``; empty for ``paceline`` itself."""
     return [*name.split("."), ""][1]
 
 

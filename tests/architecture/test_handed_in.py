@@ -76,7 +76,7 @@ PURE = re.compile(
     r"paceline\.(params|pace|parking)(\.|$)"
     r"|paceline\.data\.(order|split)$"
     r"|paceline\.trainer\.(protocol|holdings)(\.|$)"
-    r"|paceline\.coordinator\.(durable|ledgers|decisions|dispatch)(\.|$)"
+    r"|paceline\.coordinator\.(durable|ledgers|decisions)(\.|$)"
     r"|paceline\.coordinator\.(state|full_disk)$"
     r"|paceline\.server\.(requests|decisions)(\.|$)"
     r"|paceline\.server\.(locks\.(locks|part_locks)|slots\.(merging|rounds|rates|block_reads))$"

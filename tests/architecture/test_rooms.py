@@ -49,10 +49,8 @@ INSIDE: dict[str, Floors] = {
         ("durable", "full_disk", "own_status"),
         ("ledgers", "stored_values"),
         ("decisions",),
-        ("dispatch",),
         ("state",),
         ("inbox", "storage"),
-        ("journalling",),
         ("service",),
     ),
     "paceline.server": (
@@ -94,8 +92,8 @@ INSIDE: dict[str, Floors] = {
         ("following", "slots", "table", "values"),
     ),
     "paceline.forecast": (
-        ("agenda", "driver", "gauge", "line", "models"),
-        ("plan",),
+        ("agenda", "driver", "gauge", "models"),
+        ("fitting", "plan"),
         ("coordinator",),
         ("server",),
         ("trainer",),

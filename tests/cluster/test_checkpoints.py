@@ -11,7 +11,7 @@ from paceline.launch.embedded import EmbeddedJob
 from paceline.store.blobs.blobs import BlobStore
 from paceline.store.cuts.export_plan import plan_export
 from paceline.store.cuts.manifest import list_cuts, newest_good_cut
-from paceline.store.export.export import export_cut
+from paceline.store.export import export_cut
 from paceline.store.tensors import read_tensors
 
 

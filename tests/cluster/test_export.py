@@ -12,7 +12,7 @@ from paceline.config import JobConfig, Sync
 from paceline.errors import UsageError
 from paceline.launch.embedded import EmbeddedJob
 from paceline.store.blobs.blobs import BlobStore
-from paceline.store.blobs.constants import FOLDER
+from paceline.store.blobs.contents import FOLDER
 from paceline.trainer.engine.engine import StepWarning
 from paceline.trainer.protocol import joining
 from paceline.trainer.session import Session

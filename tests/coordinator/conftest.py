@@ -161,7 +161,6 @@ class Job:
             elif isinstance(effect, WriteManifest):
                 self.apply(
                     ManifestWritten(
-                        effect.order.cut,
                         cut_folder(effect.order.cut, effect.order.timeline),
                         self.manifest_trouble,
                     )

@@ -336,7 +336,7 @@ def test_a_save_whose_cut_failed_gets_another(make_job: Any) -> None:
     save = Save(**job.who("trainer-0"), number=2)
     job.ask("trainer-0", save)
     failed = job.state.durable.next_cut - 1
-    job.apply(ManifestWritten(failed, cut_folder(failed, 0), "disk full"))
+    job.apply(ManifestWritten(cut_folder(failed, 0), "disk full"))
     for server in job.servers:
         server.is_deaf = False
     job.wait(5.5)
@@ -354,7 +354,7 @@ def test_a_run_whose_checkpoints_another_one_took_over_fails_and_says_who(
     job.ask("trainer-0", Save(**job.who("trainer-0"), number=1))
     cut = job.state.durable.next_cut - 1
     why = "cuts belongs to run 3 since"
-    job.apply(ManifestWritten(cut, cut_folder(cut, 0), why, is_taken_over=True))
+    job.apply(ManifestWritten(cut_folder(cut, 0), why, is_taken_over=True))
     assert job.outcomes[-1] == JobBroken(why)
     assert job.state.status().error == why
 

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from paceline.config import Async, JobConfig
-from paceline.coordinator import journalling as module
+from paceline.coordinator import storage as module
 from paceline.coordinator.service import CoordinatorService
 from paceline.coordinator.storage import read_journal
 from paceline.errors import StoreError, StoreFull
@@ -20,7 +20,7 @@ from paceline.messages.shared import Message, Waiting
 from paceline.messages.trainer import Joined, JoinTrainer
 from paceline.messages.watching import AskStatus, Exited, JobStatus, LauncherReport
 from paceline.store.blobs.blobs import BlobStore
-from paceline.store.journal.journal import Journal
+from paceline.store.journal import Journal
 from paceline.timing import Clock, Deadline, SystemClock
 from paceline.transport.service import Peer
 

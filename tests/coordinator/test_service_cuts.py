@@ -13,7 +13,7 @@ from paceline.coordinator.storage import wait_committed, wait_dropped, wait_swep
 from paceline.coordinator.stored_values import StoredValues
 from paceline.ids import cut_folder
 from paceline.store.blobs.blobs import BlobStore
-from paceline.store.blobs.values import put_bytes
+from paceline.store.blobs.contents import put_bytes
 from paceline.store.cuts.claims import Claim, claim_place
 from paceline.store.cuts.manifest import list_cuts, read_manifest
 
@@ -49,7 +49,7 @@ def sweep(store: BlobStore, newest: int, timeline: int = 0) -> list[str]:
 
 def test_a_manifest_says_of_which_job_it_is(store: BlobStore) -> None:
     claim(store, MINE)
-    assert commit(store, 1) == ManifestWritten(1, "cut-000001-t0", None)
+    assert commit(store, 1) == ManifestWritten("cut-000001-t0", None)
     manifest = read_manifest(store, "cut-000001-t0")
     assert (manifest.job, manifest.run) == ("a1", "a1")
 

@@ -19,7 +19,7 @@ from paceline.messages.results import (
 )
 from paceline.messages.shared import Refusal, Waiting
 from paceline.store.blobs.blobs import BlobStore, digest
-from paceline.store.blobs.values import digests, get_bytes, put_bytes
+from paceline.store.blobs.contents import digests, get_bytes, put_bytes
 from paceline.store.cuts.manifest import Manifest, write_manifest
 
 WHO = {"incarnation": 1, "timeline": 0}

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from paceline.coordinator import state
-from paceline.coordinator.dispatch import reports, trainer_questions
+from paceline.coordinator.decisions import reports, trainer_questions
 from paceline.coordinator.durable import durable
 from paceline.coordinator.durable.outcomes import AnyOutcome
 from paceline.messages.server import ServerAnswer

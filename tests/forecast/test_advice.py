@@ -6,7 +6,7 @@ import pytest
 
 from paceline.config import Async, Pace, Sync
 from paceline.forecast.advice import advise
-from paceline.forecast.models.models import Fixed, Slow
+from paceline.forecast.models import Fixed, Slow
 from paceline.forecast.plan import Plan
 
 # A pull and a push of 4 MB each 10 ms by 32 trainers: two servers' networks are too slow.
@@ -16,7 +16,7 @@ CROWDED = Plan(
 
 
 def sentences(plan: Plan, *paces: Pace) -> str:
-    return "\n".join(advise(plan, paces).sentences)
+    return "\n".join(advise(plan, paces, print).sentences)
 
 
 def test_more_servers_are_advised_where_they_are_the_limit() -> None:
@@ -32,7 +32,7 @@ def test_fewer_servers_are_advised_where_they_idle() -> None:
 
 
 def test_every_number_was_forecast() -> None:
-    advice = advise(CROWDED, [Async()])
+    advice = advise(CROWDED, [Async()], print)
     tried = {one.servers: one for one in advice.tried if one.trainers == CROWDED.trainers}
     now = tried[2].records_per_second
     for servers, gain in re.findall(r"2 -> (\d+) \(([+-]\d+) %\)", advice.sentences[1]):
@@ -42,18 +42,18 @@ def test_every_number_was_forecast() -> None:
 
 def test_the_fastest_pace_is_named_with_what_it_costs() -> None:
     plan = Plan(trainers=8, steps=20, compute=Slow(0.05, 4, 1))
-    *_, last, _ = advise(plan, [Sync(), Async()]).sentences
+    *_, last, _ = advise(plan, [Sync(), Async()], print).sentences
     assert last.startswith("async is the fastest: ")
     assert "updates old on average" in last
 
 
 def test_one_trainer_and_one_server_have_no_fewer() -> None:
-    advice = advise(Plan(steps=10), [Sync()])
+    advice = advise(Plan(steps=10), [Sync()], print)
     assert all(one.servers >= 1 and one.trainers >= 1 for one in advice.tried)
 
 
 def test_to_buy_are_the_fewest_servers_that_come_near_the_fastest() -> None:
-    advice = advise(CROWDED, [Sync(), Async(push_every=4, pull_every=8)])
+    advice = advise(CROWDED, [Sync(), Async(push_every=4, pull_every=8)], print)
     found = re.search(r"32 trainers: (\d+) servers?, with (\S+):", advice.sentences[-1])
     assert found
     tried = [one for one in advice.tried if one.trainers == 32]
@@ -68,7 +68,7 @@ def test_to_buy_are_the_fewest_servers_that_come_near_the_fastest() -> None:
 
 def test_records_that_come_too_late_are_not_bought() -> None:
     plan = Plan(trainers=4, steps=50, compute=Slow(0.05, 4, 1))
-    advice = advise(plan, [Sync(backup=1)])
+    advice = advise(plan, [Sync(backup=1)], print)
     now = next(one for one in advice.tried if (one.trainers, one.servers) == (4, 1))
     assert now.late > 0.05
     told = re.search(r"([\d,]+) records/s\. No fewer", advice.sentences[-1])

@@ -4,7 +4,7 @@ from msgspec.structs import replace
 
 from paceline.config import Auto, Sync
 from paceline.forecast.job import forecast
-from paceline.forecast.models.models import Fixed, Slow
+from paceline.forecast.models import Fixed, Slow
 from paceline.forecast.plan import Plan
 
 PLAN = Plan(

@@ -13,9 +13,9 @@ from torch import nn
 
 from paceline.config import Async, JobConfig, Pace, Sync
 from paceline.events import event_lines
+from paceline.forecast.fitting import fit
 from paceline.forecast.job import Forecast, forecast
-from paceline.forecast.models.fitting import fit
-from paceline.forecast.models.models import Fixed
+from paceline.forecast.models import Fixed
 from paceline.forecast.plan import Plan
 from paceline.launch.embedded import EmbeddedJob
 

@@ -2,7 +2,7 @@
 
 from paceline.config import Async, Guards, Pace
 from paceline.forecast.job import Forecast, forecast
-from paceline.forecast.models.models import Lognormal
+from paceline.forecast.models import Lognormal
 from paceline.forecast.plan import Plan
 
 

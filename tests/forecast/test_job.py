@@ -11,7 +11,7 @@ from paceline.config import SSP, Async, DiLoCo, Pace, Sync
 from paceline.errors import UsageError
 from paceline.forecast import job
 from paceline.forecast.job import forecast
-from paceline.forecast.models.models import (
+from paceline.forecast.models import (
     Compute,
     Deaths,
     Fixed,

@@ -8,7 +8,7 @@ import pytest
 from paceline.messages.data import KeepFrozen
 from paceline.messages.shared import Beside, Done, FrozenSpec, Refusal
 from paceline.store.blobs.blobs import BlobStore, digest
-from paceline.store.blobs.constants import read_constants
+from paceline.store.blobs.contents import read_constants
 from tests.server.conftest import Array, Server
 
 MakeServer = Callable[..., Server]

@@ -110,9 +110,7 @@ class SimCoordinator(SimProcess):
             self.may_crash(FAULT)
             self._disk.commit(order)
             self.may_crash(FAULT)
-            self._apply(
-                ManifestWritten(order.cut, cut_folder(order.cut, order.timeline), None)
-            )
+            self._apply(ManifestWritten(cut_folder(order.cut, order.timeline), None))
 
         self.after(0.01, written)
 

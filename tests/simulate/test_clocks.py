@@ -8,8 +8,9 @@ from random import Random
 import pytest
 
 from paceline.config import SSP, Async, Pace
-from paceline.coordinator.dispatch import consequences as decisions
-from paceline.coordinator.ledgers.clocks import Clocks, Holding
+from paceline.coordinator.decisions import consequences as decisions
+from paceline.coordinator.durable import Queue
+from paceline.coordinator.ledgers.clocks import Clocks
 from paceline.messages.shared import TrainerClock
 from paceline.trainer.holdings.parts import SharedPart
 from paceline.trainer.protocol import pacing as marching
@@ -83,11 +84,9 @@ def bound_off_by_one(patch: Patch) -> None:
 def joiner_at_the_fastest(patch: Patch) -> None:
     real = Clocks.enter
 
-    def enter(
-        self: Clocks, incarnation: int, entry: int, holding: Holding
-    ) -> tuple[int, int]:
+    def enter(self: Clocks, incarnation: int, entry: int, queue: Queue) -> tuple[int, int]:
         fastest = max(self._at, default=0)
-        own, slowest = real(self, incarnation, entry, holding)
+        own, slowest = real(self, incarnation, entry, queue)
         if own != slowest:
             return own, slowest
         self.leave(incarnation)

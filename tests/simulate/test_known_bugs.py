@@ -7,13 +7,13 @@ import msgspec
 import pytest
 
 from paceline.coordinator.decisions import checkpoints as cut_decisions
+from paceline.coordinator.decisions import consequences as decisions
 from paceline.coordinator.decisions import leases as grants
 from paceline.coordinator.decisions import membership as losses
-from paceline.coordinator.dispatch import consequences as decisions
-from paceline.coordinator.dispatch import reports
-from paceline.coordinator.dispatch import reports as orders
-from paceline.coordinator.dispatch import trainer_questions as hearing
-from paceline.coordinator.dispatch import trainer_questions as requests
+from paceline.coordinator.decisions import reports
+from paceline.coordinator.decisions import reports as orders
+from paceline.coordinator.decisions import trainer_questions as hearing
+from paceline.coordinator.decisions import trainer_questions as requests
 from paceline.coordinator.durable import durable
 from paceline.coordinator.durable.durable import Durable
 from paceline.coordinator.durable.outcomes import (

@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from paceline.coordinator import state
+from paceline.coordinator.decisions import consequences as decisions
 from paceline.coordinator.decisions.checkpoints import Stored
-from paceline.coordinator.dispatch import consequences as decisions
 from paceline.coordinator.ledgers.book import Book
 from paceline.ids import cut_folder
 from tests.simulate.checks import Violation

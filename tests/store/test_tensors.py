@@ -84,7 +84,7 @@ def test_tensors_that_share_memory_are_refused(store: BlobStore) -> None:
 @pytest.mark.system
 def test_the_store_without_tensors_does_not_import_torch() -> None:
     program = (
-        "import sys, paceline.store.journal.journal, paceline.store.cuts.manifest;"
+        "import sys, paceline.store.journal, paceline.store.cuts.manifest;"
         "sys.exit('torch' in sys.modules)"
     )
     subprocess.run(

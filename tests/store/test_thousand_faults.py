@@ -10,7 +10,7 @@ from paceline.errors import CheckpointCorrupt, StoreError
 from paceline.store.blobs.blobs import BlobStore
 from paceline.store.cuts.manifest import newest_good_cut
 from paceline.store.cuts.shares import read_share_bytes
-from paceline.store.journal.journal import Journal
+from paceline.store.journal import Journal
 
 TakeCut = Callable[..., str]
 IN_CUTS, IN_JOURNAL = 700, 300

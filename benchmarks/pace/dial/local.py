@@ -7,7 +7,7 @@ from benchmarks.pace.dial.replay import Rule
 from benchmarks.pace.dial.table import Table, doubts_of, told_s
 from benchmarks.pace.dial.tuning import BATCH, GRID, PLAIN, TARGET, Place, tune
 from paceline.forecast.job import forecast
-from paceline.forecast.models.models import Network
+from paceline.forecast.models import Network
 
 STEPS = (1, 3, 10, 30, 100, 300, 800)
 BATCHES = 6_400

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from benchmarks.pace.dial.table import Table, doubts_of, told, told_s
 from benchmarks.pace.dial.tuning import BATCH, GRID, TARGET, Place, Tuned, tune
 from paceline.forecast.job import forecast
-from paceline.forecast.models.models import Pauses
+from paceline.forecast.models import Pauses
 
 BATCHES = 4_000  # of all trainers, at most
 PLACES = {  # {what is slow: where}

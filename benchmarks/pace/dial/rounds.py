@@ -8,7 +8,7 @@ import statistics
 from benchmarks.pace.dial.schedule import schedule
 from benchmarks.pace.dial.table import Table, doubts_of, told, told_s
 from benchmarks.pace.dial.tuning import BATCH, TARGET, Place, tune
-from paceline.forecast.models.models import Pauses
+from paceline.forecast.models import Pauses
 
 TRAINERS = 16
 PLACE = Place(TRAINERS, "lognormal:0.05,0.2", Pauses(0.02, 0.3))

@@ -17,7 +17,7 @@ from paceline.coordinator.durable.outcomes import AnyOutcome, RoundCommitted
 from paceline.forecast.agenda import Agenda
 from paceline.forecast.coordinator import Coordinator
 from paceline.forecast.gauge import Gauge
-from paceline.forecast.models.models import Draw, draw_compute, draw_pauses
+from paceline.forecast.models import Draw, draw_compute, draw_pauses
 from paceline.forecast.plan import Plan
 from paceline.forecast.server import Server
 from paceline.forecast.trainer import ForecastPlace, Trainer

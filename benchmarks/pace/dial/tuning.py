@@ -16,8 +16,7 @@ from benchmarks.pace.dial.problem import Stream
 from benchmarks.pace.dial.replay import Look, Rule, replay
 from benchmarks.pace.dial.schedule import schedule
 from paceline.config import parse_pace
-from paceline.forecast.models.models import Network, Pauses
-from paceline.forecast.models.written import parse_compute
+from paceline.forecast.models import Network, Pauses, parse_compute
 from paceline.forecast.plan import Plan
 
 BATCH = 16

@@ -16,9 +16,10 @@ from paceline.errors import UsageError
 from paceline.events import event_lines
 from paceline.forecast.advice import Advice
 from paceline.forecast.advice import advise as advise_on
+from paceline.forecast.fitting import Fitted
+from paceline.forecast.fitting import fit as fit_run
 from paceline.forecast.job import Forecast, forecast
 from paceline.forecast.models import (
-    Fitted,
     parse_bytes,
     parse_compute,
     parse_deaths,
@@ -26,7 +27,6 @@ from paceline.forecast.models import (
     parse_pauses,
     parse_seconds,
 )
-from paceline.forecast.models import fit as fit_run
 from paceline.forecast.plan import Plan
 from paceline.forecast.show import check_picture, draw_forecasts, table_of, text_of
 from paceline.launch.job import JobDir

@@ -4,13 +4,12 @@
 (what the service carries out). Its inside, from the top::
 
     service          the hands: sockets, journal, store and clock around the state
-    journalling      what must survive, on its way to a disk that may be full: full_disk
     inbox            what has come and nobody has seen to, or answered, yet
-    storage          what a start finds, how a cut is committed; stored_values beside it
+    storage          what must survive: on its way to a disk that may be full (full_disk),
+                     what a start finds, how a cut is committed; stored_values beside it
     own_status       what only this process knows of how the job stands
     state            apply: all decisions behind one door
-    dispatch/        each event to its decision, and what follows
-    decisions/       subject by subject
+    decisions/       each event to its decision, subject by subject, and what follows
     ledgers/         what is known now
     durable/         what the journal keeps
 

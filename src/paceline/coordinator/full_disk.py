@@ -33,17 +33,11 @@ _ALL: tuple[RoleKind, ...] = (*_NOW, "operator", "server", "trainer")
 
 @final
 class DiskWait:
-    """Since when the journal cannot be written, and how long that was in all.
-
-    Attributes:
-        error: why it cannot; None while it can.
-        stood_s: for how long time has stood still, in all times that are over.
-    """
+    """Since when the journal cannot be written, and how long that was in all."""
 
     def __init__(self) -> None:
-        """It can be written."""
-        self.error: StoreError | None = None
-        self.stood_s = 0.0
+        self.error: StoreError | None = None  # why it cannot; None while it can
+        self.stood_s = 0.0  # for how long time has stood still, in all times that are over
         self._since_s = self._next_try_s = self._next_told_s = 0.0
 
     def failed(self, error: StoreError, now: float) -> bool:
@@ -88,13 +82,7 @@ class DiskWait:
 
 
 def held_answer(kind: RoleKind, trouble: Trouble, status: JobStatus) -> Message:
-    """What a question is answered with: nothing of it is acknowledged.
-
-    Args:
-        kind: of who asks.
-        trouble: why.
-        status: how the job stands, to launcher and observers.
-    """
+    """What a question is answered with: nothing of it is acknowledged."""
     if kind in _NOW:
         return status
     wait = Wait("disk", trouble.text, (COORDINATOR,), since_s=trouble.waited_s or 0.0)

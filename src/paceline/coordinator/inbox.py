@@ -33,7 +33,6 @@ class Answers:
     """Questions that have no answer yet, by ticket."""
 
     def __init__(self) -> None:
-        """There are none."""
         self._tickets = itertools.count(1)
         self._open: dict[int, tuple[str, link.Reply]] = {}  # {ticket: (role, way back)}
 
@@ -67,12 +66,10 @@ class Connections:
     """Whose connections are open, and how many of each incarnation."""
 
     def __init__(self) -> None:
-        """None is."""
         self._incarnations: dict[int, int] = {}  # {connection: whose it is}
         self._num: Counter[int] = Counter()  # by incarnation
 
     def __contains__(self, incarnation: object) -> bool:
-        """Whether an incarnation has an open one."""
         return incarnation in self._num
 
     def belongs(self, connection: int, incarnation: int) -> None:
@@ -101,12 +98,10 @@ class EventInbox:
     """Events that nobody has seen to yet."""
 
     def __init__(self) -> None:
-        """There are none."""
         self._events: deque[Event] = deque()
         self._gathering: set[int] = set()  # threads that will see to theirs together
 
     def __len__(self) -> int:
-        """How many there are."""
         return len(self._events)
 
     def put(self, event: Event) -> bool:
@@ -123,13 +118,9 @@ class EventInbox:
         return events
 
     def drop(self, told: Container[int], connected: Container[int]) -> None:
-        """Questions that were told to come again do, and who is back never went.
+        """Questions that were ``told`` to come again do, and who is back never went.
 
         That a trainer leaves is told only once, and stays.
-
-        Args:
-            told: tickets of these questions.
-            connected: incarnations with an open connection.
         """
         kept = [event for event in self._events if not _is_void(event, told, connected)]
         self._events = deque(kept)

@@ -16,13 +16,7 @@ from paceline.messages.watching import JobStatus, LauncherOrders, ProcessStatus,
 def with_self(
     status: JobStatus, trouble: Trouble | None = None, events_lost: int = 0
 ) -> JobStatus:
-    """A status with the coordinator's own process in it.
-
-    Args:
-        status: as decisions see it.
-        trouble: of the journal's disk, which goes before that of a checkpoint.
-        events_lost: happenings that could not be written.
-    """
+    """A status with the coordinator's own process, and the trouble of its disk, in it."""
     me = ProcessStatus(
         role="coordinator",
         id=COORDINATOR,

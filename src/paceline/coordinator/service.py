@@ -26,7 +26,6 @@ from paceline.coordinator.durable import closed_of, progress_of, told
 from paceline.coordinator.durable.outcomes import CutCommitted
 from paceline.coordinator.full_disk import held_answer
 from paceline.coordinator.inbox import Answers, Connections, EventInbox
-from paceline.coordinator.journalling import Keeper
 from paceline.coordinator.ledgers.effects import (
     DropCut,
     Effect,
@@ -46,6 +45,7 @@ from paceline.coordinator.state import (
     TimePassed,
 )
 from paceline.coordinator.storage import (
+    Keeper,
     read_journal,
     read_stored,
     wait_committed,

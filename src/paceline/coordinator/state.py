@@ -18,16 +18,14 @@ from paceline.coordinator.decisions import (
     begin_run,
     break_taken_over,
     commit_cut,
+    end_waits,
     govern,
     job_status,
+    launcher_reported,
+    look_again,
     look_for_losses,
     pace_asked,
     return_further,
-)
-from paceline.coordinator.dispatch import (
-    end_waits,
-    launcher_reported,
-    look_again,
     scale_asked,
     server_reported,
     status_asked,
@@ -72,7 +70,6 @@ class ManifestWritten(NamedTuple):
     ``is_taken_over``: another run of the job keeps its cuts there now, for good.
     """
 
-    cut: int
     folder: str
     error: str | None
     is_taken_over: bool = False
@@ -107,7 +104,6 @@ class CoordinatorState:
     """All decisions of one coordinator."""
 
     def __init__(self, config: JobConfig, durable: Durable, now: float) -> None:
-        """Open on a new (`Durable()`) or restored state."""
         self._book = Book(config, durable, now)
 
     @property
@@ -136,8 +132,25 @@ class CoordinatorState:
         return self.apply(TimePassed(), now)
 
     def validate(self) -> None:
-        """Assert what must hold between any two events."""
-        validate(self._book)
+        """Assert what must hold between any two events.
+
+        No task is lost or held twice, and holders are members.
+        """
+        state, queue = self.durable, self.durable.queue
+        live = set(state.trainers.values())
+        for task, record in queue.pending.items():
+            assert record.incarnation in live, f"task {task} is held by the dead"
+            assert record.lease.key.task == task
+        settling = [key.task for keys in state.settling.values() for key in keys]
+        places = [*queue.pending, *queue.returned, *settling]
+        assert len(places) == len(set(places)), f"a task lies in two places: {places}"
+        for task in places:
+            assert not queue.is_done(task), f"task {task} is done and open"
+            assert task < queue.next_fresh
+        assert set(places) == queue.open, f"open are {queue.open}, known {places}"
+        spec = state.stage_spec()
+        if spec is not None and spec.rotation is not None:
+            validate_cells(spec.rotation, queue)
 
     def _open_run(self, event: RunOpened, now: float) -> Decision:
         resumed = begin_run(self._book, event.stored)
@@ -153,10 +166,6 @@ def _asked(book: Book, event: Asked) -> None:
     answer(book, Asker(event.role, event.ticket), event.message)
 
 
-def _disconnected(book: Book, event: Disconnected) -> None:
-    book.members.closed(event.incarnation, book.now)
-
-
 def _time_passed(book: Book, _: TimePassed) -> None:
     look_for_losses(book)
     govern(book)
@@ -166,27 +175,15 @@ def _time_passed(book: Book, _: TimePassed) -> None:
 def _manifest_written(book: Book, event: ManifestWritten) -> None:
     if event.is_taken_over:
         break_taken_over(book, event.error)
-    commit_cut(
-        book,
-        book.cutting,
-        book.keeping,
-        book.progress,
-        event.cut,
-        event.folder,
-        event.error,
-    )
-
-
-def _cut_sought(book: Book, event: CutSought) -> None:
-    return_further(book, event.folder, event.found, event.error)
+    commit_cut(book, event.folder, event.error)
 
 
 _TAKEN: dict[type[Event], Callable[[Book, Any], None]] = {
     Asked: _asked,
-    Disconnected: _disconnected,
+    Disconnected: lambda book, event: book.members.closed(event.incarnation, book.now),
     TimePassed: _time_passed,
     ManifestWritten: _manifest_written,
-    CutSought: _cut_sought,
+    CutSought: lambda book, event: return_further(book, *event),
 }
 # Trainers ask all else.
 _ANSWERS: dict[type[Message], Callable[[Book, Asker, Any], None]] = {
@@ -204,22 +201,3 @@ def restored(outcomes: Iterable[AnyOutcome], durable: Durable | None = None) -> 
     for outcome in outcomes:
         restore(outcome, state)
     return state
-
-
-def validate(book: Book) -> None:
-    """Assert that no task is lost or held twice, and that holders are members."""
-    state, queue = book.durable, book.durable.queue
-    live = set(state.trainers.values())
-    for task, record in queue.pending.items():
-        assert record.incarnation in live, f"task {task} is held by the dead"
-        assert record.lease.key.task == task
-    settling = [key.task for keys in state.settling.values() for key in keys]
-    places = [*queue.pending, *queue.returned, *settling]
-    assert len(places) == len(set(places)), f"a task lies in two places: {places}"
-    for task in places:
-        assert not queue.is_done(task), f"task {task} is done and open"
-        assert task < queue.next_fresh
-    assert set(places) == queue.open, f"open are {queue.open}, known {places}"
-    spec = state.stage_spec()
-    if spec is not None and spec.rotation is not None:
-        validate_cells(spec.rotation, queue)

@@ -1,21 +1,23 @@
-"""What a coordinator finds when it starts: the journal, and the cuts in storage.
+"""What must survive, on its way to the journal and to storage, and back when it starts.
 
-Waits: for the disk and for storage; a whole cut is read. Any thread.
+What a start finds in both; outcomes that are journalled, on a disk that may be full; what
+makes a cut true, as it is written, and what may go when it is.
 
-What makes a cut true, as it is written, and what may go when it is.
-
-Waits: for storage. Any thread.
+Waits: for the disk and for storage; a whole cut is read. Any thread, but a `Keeper` is for
+the one at work.
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import final
 
 import msgspec
 
 from paceline.config import JobConfig
 from paceline.coordinator.decisions import Stored
 from paceline.coordinator.durable import Durable
-from paceline.coordinator.durable.outcomes import AnyOutcome, CutCommitted
+from paceline.coordinator.durable.outcomes import AnyOutcome, CutCommitted, Outcome
+from paceline.coordinator.full_disk import DiskWait
 from paceline.coordinator.ledgers import ManifestOrder
 from paceline.coordinator.state import (
     CoordinatorState,
@@ -24,7 +26,8 @@ from paceline.coordinator.state import (
     restored,
 )
 from paceline.coordinator.stored_values import StoredValues
-from paceline.errors import CheckpointCorrupt, StoreError
+from paceline.errors import CheckpointCorrupt, JournalCorrupt, StoreError
+from paceline.events import EventLog
 from paceline.failpoints import failpoint
 from paceline.messages.shared import PartPlan
 from paceline.pace.policy import outer_parts
@@ -88,14 +91,8 @@ def wait_older(
 ) -> CutSought:
     """Find the newest cut older than ``bad`` that verifies; whole cuts are read.
 
-    Storage that fails is asked again for `SEEK_S`.
-
-    Args:
-        store: where cuts lie.
-        config: the job; cuts of another one are passed over.
-        bad: a cut that cannot be read.
-        clock: the time.
-        wait: waits so many seconds; true: give up.
+    Storage that fails is asked again for `SEEK_S`, unless ``wait``, which waits so many
+    seconds, says to give up.
     """
     deadline = Deadline(clock, SEEK_S)
     while True:
@@ -113,11 +110,6 @@ def read_stored(
     store: BlobStore, config: JobConfig, older_than: Cut | None = None
 ) -> Stored:
     """The job's newest cut that verifies; cuts of other jobs are told in the log, once.
-
-    Args:
-        store: where cuts lie.
-        config: the job.
-        older_than: look only at cuts that are older than this one.
 
     Raises:
         CheckpointCorrupt: there are cuts and none is whole.
@@ -153,9 +145,6 @@ def read_stored(
         manifest.records,
         manifest.created,
     )
-
-
-_log = logging.getLogger("paceline.coordinator")
 
 
 def manifest_of(order: ManifestOrder, config: JobConfig, created: float) -> Manifest:
@@ -197,12 +186,12 @@ def wait_committed(
     failpoint("coordinator.after_manifest")
     folder = cut_folder(order.cut, order.timeline)
     if newer is None:
-        return ManifestWritten(order.cut, folder, error)
+        return ManifestWritten(folder, error)
     error = (
         f"{store.url} belongs to {newer} since, and this run takes no more checkpoints "
         f"there: see to it that a job runs from one folder only"
     )
-    return ManifestWritten(order.cut, folder, error, is_taken_over=True)
+    return ManifestWritten(folder, error, is_taken_over=True)
 
 
 def wait_dropped(store: BlobStore, folder: str, run: str) -> None:
@@ -238,3 +227,59 @@ def wait_swept(
             values.sweep()
     except StoreError as error:
         _log.error("old cuts could not be removed: %s", error)
+
+
+MOST_RECORDS = 50_000  # in the journal; they are replayed in a fraction of a second
+
+_encoder = msgspec.msgpack.Encoder()
+
+
+@final
+class Keeper:
+    """Writes outcomes to the journal, and keeps the journal short."""
+
+    def __init__(self, journal: Journal, clock: Clock, events: EventLog) -> None:
+        self.holding = DiskWait()  # since when it cannot be written
+        self._journal, self._clock, self._events = journal, clock, events
+        self._compact_above = MOST_RECORDS
+
+    def moment_s(self) -> float:
+        """What time it is for decisions; there are none while it cannot be written."""
+        return self._clock.now_s() - self.holding.stood_s
+
+    def keep(self, outcomes: Sequence[Outcome]) -> bool:
+        """Journal outcomes; false if the disk refuses: then none of them is kept.
+
+        Raises:
+            JournalCorrupt: it is no journal any more.
+        """
+        try:
+            self._journal.append([_encoder.encode(outcome) for outcome in outcomes])
+        except JournalCorrupt:
+            raise
+        except StoreError as error:
+            if self.holding.failed(error, self._clock.now_s()):
+                _log.warning("the job waits: %s", error)
+            return False
+        if self.holding.error is not None:
+            reason, seconds = (
+                str(self.holding.error),
+                self.holding.wrote(self._clock.now_s()),
+            )
+            _log.warning("the journal is written again, after %.0f s", seconds)
+            fields: dict[str, object] = {"seconds": round(seconds, 3), "reason": reason}
+            self._events.write("DiskAwaited", fields)
+        return True
+
+    def is_long(self) -> bool:
+        """Whether the journal has become so long that it is to be compacted."""
+        return self._journal.num_records > self._compact_above
+
+    def compact(self, durable: Durable) -> None:
+        """Let the journal hold this state alone; on a full disk it goes on longer."""
+        self._compact_above = MOST_RECORDS
+        try:
+            self._journal.compact(_encoder.encode(StateSaved(durable)))
+        except StoreError as error:
+            _log.warning("the journal could not be compacted; it goes on longer: %s", error)
+            self._compact_above += self._journal.num_records

@@ -51,12 +51,7 @@ class StoredValues:
     """What lies beside the cuts of one job."""
 
     def __init__(self, store: BlobStore, wait: Callable[[float], bool]) -> None:
-        """Look at nothing yet.
-
-        Args:
-            store: where the cuts lie.
-            wait: waits so many seconds; true: give up.
-        """
+        """Look at nothing yet; ``wait`` waits so many seconds; true: give up."""
         self._store, self._wait = store, wait
         self._lock = threading.Lock()  # guards what follows, and every removal
         self._coming: set[str] = set()  # digests that no sweep has seen named yet

@@ -6,12 +6,12 @@ run as they run in a job, in virtual time, message by message. What takes time i
 
 ::
 
-    models/      how long a batch computes, who pauses, what a network does, who dies;
-                 fitting: the same from the events of a real run
+    models       how long a batch computes, who pauses, what a network does, who dies
+    fitting      the same from the events of a real run
     plan         what is asked: so many trainers, servers, this pace, these models
-    agenda       virtual time
+    agenda       virtual time; whatever serves one at a time: a server, its network, the
+                 coordinator
     driver       lets a trainer act in it; shared with the wind tunnel (`tests/simulate`)
-    line         whatever serves one at a time: a server, its network, the coordinator
     coordinator  `CoordinatorState` behind a line
     server       `ServerState` behind lines; one stands for all, which have equal shares
     trainer      `TrainerProtocol` with a user who computes for as long as the model says

@@ -29,19 +29,10 @@ class Advice(NamedTuple):
     tried: tuple[Forecast, ...]
 
 
-def silent(said: str) -> None:
-    """Nobody wants to know how far it is."""
-
-
-def advise(
-    plan: Plan, paces: Sequence[Pace], tell: Callable[[str], None] = silent
-) -> Advice:
+def advise(plan: Plan, paces: Sequence[Pace], tell: Callable[[str], None]) -> Advice:
     """Forecast each pace with fewer and more servers and trainers, and say what pays.
 
-    Args:
-        plan: the machines that there are, or may be.
-        paces: those asked for.
-        tell: is told what is forecast next.
+    ``tell`` is told what is forecast next.
     """
     if not plan.records:
         plan = replace(plan, steps=min(plan.steps, MOST_STEPS))

@@ -1,4 +1,4 @@
-"""Virtual time: what happens next, in order.
+"""Virtual time: what happens next, in order; and whatever serves one at a time.
 
 A happening is a function and its arguments, so that a million of them cost no closures.
 Two at one moment happen in the order in which they were written down.
@@ -16,14 +16,9 @@ Happening = Callable[..., None]
 
 @final
 class Agenda:
-    """All that is going to happen.
-
-    Attributes:
-        now_s: the moment that it is.
-    """
+    """All that is going to happen."""
 
     def __init__(self) -> None:
-        """Nothing is going to happen, and it is 0."""
         self.now_s = 0.0
         self._is_over = False
         self._numbers = itertools.count()
@@ -56,3 +51,30 @@ class Agenda:
             self.now_s = max(self.now_s, moment_s)
             what(*arguments)
         return self._is_over
+
+
+@final
+class Line:
+    """Who comes waits until all who came before are served, by ``free_s``."""
+
+    def __init__(self) -> None:
+        self.free_s = self.busy_s = self.waited_s = 0.0
+        self.num_served = 0  # how many have come
+
+    def take(self, come_s: float, service_s: float) -> float:
+        """Serve one who comes at a moment, not before the last one did; when it is done."""
+        start_s = come_s
+        if self.free_s > come_s:
+            start_s = self.free_s
+            self.waited_s += start_s - come_s
+        self.busy_s += service_s
+        self.num_served += 1
+        self.free_s = start_s + service_s
+        return self.free_s
+
+    def lengthen(self, service_s: float) -> float:
+        """Serve one more together with the last one; when both are done."""
+        self.busy_s += service_s
+        self.num_served += 1
+        self.free_s += service_s
+        return self.free_s

@@ -19,8 +19,7 @@ from paceline.coordinator.state import (
     ManifestWritten,
     TimePassed,
 )
-from paceline.forecast.agenda import Agenda
-from paceline.forecast.line import Line
+from paceline.forecast.agenda import Agenda, Line
 from paceline.forecast.plan import Plan
 from paceline.ids import COORDINATOR, cut_folder
 from paceline.messages.shared import Message
@@ -41,12 +40,7 @@ Decided = Callable[[list[AnyOutcome]], None]
 
 @final
 class Coordinator:
-    """One coordinator.
-
-    Attributes:
-        line: requests, one at a time.
-        state: its decisions.
-    """
+    """Requests one at a time on its ``line``, and the decisions of its ``state``."""
 
     def __init__(self, agenda: Agenda, plan: Plan, decided: Decided) -> None:
         """Open; ``decided`` is told what every event has come to."""
@@ -86,7 +80,7 @@ class Coordinator:
             elif isinstance(effect, WriteManifest):
                 order = effect.order
                 folder = cut_folder(order.cut, order.timeline)
-                written = ManifestWritten(order.cut, folder, None)
+                written = ManifestWritten(folder, None)
                 agenda.at(agenda.now_s + MANIFEST_S, self._apply, written)
         if outcomes:
             self._decided(outcomes)

@@ -7,7 +7,7 @@ Pure: time is an argument.
 """
 
 from collections import Counter
-from typing import Literal, NamedTuple, final
+from typing import Literal, NamedTuple, final, get_args
 
 Spell = Literal["computing", "paused", "servers", "coordinator", "without work", "other"]
 """What a trainer's time goes to.
@@ -15,14 +15,7 @@ Spell = Literal["computing", "paused", "servers", "coordinator", "without work",
 ``servers``: a push or a pull; ``coordinator``: it waits for its round, for its clock to be
 let on, or for an answer.
 """
-SPELLS: tuple[Spell, ...] = (
-    "computing",
-    "paused",
-    "servers",
-    "coordinator",
-    "without work",
-    "other",
-)
+SPELLS: tuple[Spell, ...] = get_args(Spell)
 
 
 class Ages(NamedTuple):
@@ -37,18 +30,10 @@ class Ages(NamedTuple):
 
 @final
 class Gauge:
-    """Counts of one forecast.
-
-    Attributes:
-        batches: that were begun, those computed in vain among them.
-        deaths: of trainers and of servers.
-        outcomes: what the coordinator has decided.
-        spells: what trainers' time went to, in seconds.
-    """
+    """Counts of one forecast, and seconds that trainers' time went to."""
 
     def __init__(self) -> None:
-        """Nothing has happened."""
-        self.batches = 0
+        self.batches = 0  # that were begun, those computed in vain among them
         self.deaths: Counter[str] = Counter()  # {kind of role: times}
         self.outcomes: Counter[str] = Counter()  # {outcome: times}
         self.spells: dict[Spell, float] = dict.fromkeys(SPELLS, 0.0)

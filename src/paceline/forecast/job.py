@@ -9,11 +9,10 @@ import msgspec
 
 from paceline.coordinator.durable.outcomes import AnyOutcome, LeaseGranted, TaskDone
 from paceline.errors import UsageError
-from paceline.forecast.agenda import Agenda
+from paceline.forecast.agenda import Agenda, Line
 from paceline.forecast.coordinator import LOOK_S, Coordinator
 from paceline.forecast.gauge import SPELLS, Ages, Gauge, Spell
 from paceline.forecast.launcher import ForecastLauncher
-from paceline.forecast.line import Line
 from paceline.forecast.plan import Plan
 from paceline.forecast.server import Server
 from paceline.forecast.trainer import ForecastPlace
@@ -26,15 +25,10 @@ MOST_IDLE_S = 10_000.0  # without a batch that begins
 
 
 class Busyness(msgspec.Struct, frozen=True):
-    """How busy something is that serves one at a time.
+    """How busy something is that serves one at a time."""
 
-    Args:
-        busy: share of the time, 0 to 1.
-        wait_s: seconds that one waits on average before it is served.
-    """
-
-    busy: float
-    wait_s: float
+    busy: float  # share of the time, 0 to 1
+    wait_s: float  # seconds that one waits on average before it is served
 
 
 class ServerLoad(msgspec.Struct, frozen=True):
@@ -87,11 +81,6 @@ class Forecast(msgspec.Struct, frozen=True):
     def updates_per_second(self) -> float:
         """Rounds, or pushes that were applied at once, a second."""
         return self.records_per_second * self.updates / max(1, self.records)
-
-    @property
-    def wait_share(self) -> float:
-        """The share of its time that a trainer neither computes nor pauses."""
-        return 1 - self.spells["computing"] - self.spells["paused"]
 
 
 def forecast(plan: Plan) -> Forecast:

@@ -18,16 +18,11 @@ from paceline.messages.watching import Exited, LauncherReport
 
 @final
 class ForecastLauncher:
-    """Starts all trainers, each again whenever it has died; ends with the last one.
-
-    Attributes:
-        trainers: those that run now, by role.
-    """
+    """Starts all trainers, each again whenever it has died; ends with the last one."""
 
     def __init__(self, place: ForecastPlace) -> None:
-        """Start all."""
         plan = place.plan
-        self.trainers: dict[str, Trainer] = {}
+        self.trainers: dict[str, Trainer] = {}  # those that run now, by role
         self._place = place
         self._pids = itertools.count(1)
         self._draws = [self._draw(index) for index in range(plan.trainers)]

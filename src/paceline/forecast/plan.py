@@ -26,53 +26,35 @@ ADDED_BYTES_PER_S = 10e9
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """One job on given machines.
 
-    Args:
-        trainers: as many as there are; all begin together.
-        servers: with equal shares of the parameters.
-        pace: of the one part that is shared.
-        steps: batches of each trainer, if ``records`` is 0: a sample of a longer job.
-        records: of the data set; 0: as many as ``steps`` need.
-        epochs: runs over the data set.
-        batch_size: records of a batch.
-        compute: seconds of computing a batch.
-        spread: trainers differ for ever: sigma of a lognormal factor with median 1.
-        pauses: trainers that do nothing for a while; None: nobody pauses.
-        network: between any two machines.
-        parameter_bytes: dense values, as they travel; pulled, and pushed as gradients.
-        row_bytes: values of rows of a batch, pulled and pushed, over all servers.
-        apply_s: one server applies one update to all parameters; None: by their bytes.
-        add_s: one server adds one more push to a round; None: by the bytes.
-        server_s: what a request costs a server beside its numbers.
-        coordinator_s: what a request costs the coordinator.
-        trainer_s: what a step costs a trainer beside computing.
-        deaths: of each trainer and each server; None: nobody dies.
-        cut_every_s: between two cuts; 0: none but the first.
-        write_s: until a share of a cut is written, while pushes go on.
-        seed: of all draws.
+    ``steps`` are batches of each trainer, if ``records`` is 0: a sample of a longer job.
+    With ``spread`` trainers differ for ever: sigma of a lognormal factor with median 1.
+    ``apply_s`` (of one update to all parameters) and ``add_s`` (of one more push to a
+    round) are a server's; None: by the bytes. ``parameter_bytes`` are dense values as they
+    travel: pulled, and pushed as gradients.
     """
 
-    trainers: int = 1
-    servers: int = 1
-    pace: Pace = Sync()
+    trainers: int = 1  # as many as there are; all begin together
+    servers: int = 1  # with equal shares of the parameters
+    pace: Pace = Sync()  # of the one part that is shared
     steps: int = 100
-    records: int = 0
-    epochs: int = 1
-    batch_size: int = 1
-    compute: Compute = Lognormal(0.1, 0.3)
+    records: int = 0  # of the data set; 0: as many as ``steps`` need
+    epochs: int = 1  # runs over the data set
+    batch_size: int = 1  # records of a batch
+    compute: Compute = Lognormal(0.1, 0.3)  # seconds of computing a batch
     spread: float = 0.0
     pauses: Pauses | None = None
-    network: Network = Network()
+    network: Network = Network()  # between any two machines
     parameter_bytes: int = 0
-    row_bytes: int = 0
+    row_bytes: int = 0  # values of rows of a batch, pulled and pushed, over all servers
     apply_s: float | None = None
     add_s: float | None = None
-    server_s: float = SERVER_S
-    coordinator_s: float = COORDINATOR_S
-    trainer_s: float = 0.0
-    deaths: Deaths | None = None
-    cut_every_s: float = 60.0
-    write_s: float = 1.0
-    seed: int = 0
+    server_s: float = SERVER_S  # what a request costs a server beside its numbers
+    coordinator_s: float = COORDINATOR_S  # what a request costs the coordinator
+    trainer_s: float = 0.0  # what a step costs a trainer beside computing
+    deaths: Deaths | None = None  # of each trainer and each server; None: nobody dies
+    cut_every_s: float = 60.0  # between two cuts; 0: none but the first
+    write_s: float = 1.0  # until a share of a cut is written, while pushes go on
+    seed: int = 0  # of all draws
 
     def __post_init__(self) -> None:
         for name in ("trainers", "servers", "steps", "epochs", "batch_size"):

@@ -9,9 +9,9 @@ Pure: the agenda's time is the only one.
 
 from typing import NamedTuple, Protocol, final
 
-from paceline.forecast.agenda import Agenda
+from paceline.forecast.agenda import Agenda, Line
 from paceline.forecast.coordinator import Coordinator
-from paceline.forecast.line import Line
+from paceline.forecast.gauge import Gauge
 from paceline.forecast.plan import Plan
 from paceline.messages.data import Pull, Pulled, PulledRows, PullRows, Push, Pushed
 from paceline.messages.server import (
@@ -54,13 +54,6 @@ class Reader(Protocol):
         """A reply is here."""
 
 
-class AgeListener(Protocol):
-    """Who is told how old a push was when it was decided."""
-
-    def aged(self, age: int) -> None:
-        """It was computed on values so many updates ago."""
-
-
 class _Share(NamedTuple):
     cut: int
     marks: dict[int, SlotMarks]
@@ -70,26 +63,17 @@ class _Share(NamedTuple):
 
 @final
 class Server:
-    """One server that stands for all.
-
-    Attributes:
-        cpu: requests and updates.
-        inward: what comes over the network.
-        outward: what goes.
-        num_pushes: decided as new.
-        num_old: that were too old, among these.
-        num_messages: requests and replies.
-    """
+    """One server that stands for all: its processor, and both ways of its cable."""
 
     def __init__(
-        self, agenda: Agenda, plan: Plan, coordinator: Coordinator, ages: AgeListener
+        self, agenda: Agenda, plan: Plan, coordinator: Coordinator, gauge: Gauge
     ) -> None:
         """Start, and report to the coordinator."""
         self.cpu, self.inward, self.outward = Line(), Line(), Line()
-        self.num_old = 0
+        self.num_old = 0  # that were too old, among these
         self.num_pushes = self.num_messages = self.bytes_in = self.bytes_out = 0
         self._agenda, self._plan, self._coordinator = agenda, plan, coordinator
-        self._ages = ages
+        self._gauge = gauge
         self._byte_s = 1 / plan.network.bytes_per_s
         self._latency_s = plan.network.latency_s
         self._apply_s, self._add_s = plan.apply_share_s(), plan.add_share_s()
@@ -152,14 +136,14 @@ class Server:
             assert decision.last is not None, f"{decision} has numbers that follow"
             decision.last.is_settled = True
             served_s = self._apply(served_s)
-            self._ages.aged(version - 1 - reader.base)
+            self._gauge.aged(version - 1 - reader.base)
             self.num_pushes += 1
         elif push.is_judged and verdict in {"void", "again"}:
-            self._ages.aged(version - reader.base)
+            self._gauge.aged(version - reader.base)
             self.num_pushes += 1
             self.num_old += 1
         elif verdict == "prepare":
-            self._ages.aged(version - reader.base)
+            self._gauge.aged(version - reader.base)
             self.num_pushes += 1
         said = _SAID.get(verdict, verdict)
         reply = Pushed(verdict=said, version=version)  # type: ignore[arg-type]  # spelled above

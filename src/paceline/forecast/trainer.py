@@ -38,12 +38,8 @@ class ForecastPlace(NamedTuple):
 class Trainer(ActDriver):
     """One process of a trainer: it shares, runs one loop to its end, and leaves.
 
-    Attributes:
-        protocol: its decisions.
-        is_alive: whether it has neither died nor left.
-        base: the version that its values are of.
-        pushed_s: when its cable has carried all that it sends.
-        in_free_s: when its cable has brought all that was sent to it.
+    Its cable has carried all that it sends at ``pushed_s``, and has brought all that was
+    sent to it at ``in_free_s``.
     """
 
     def __init__(
@@ -55,21 +51,12 @@ class Trainer(ActDriver):
         pause: Draw | None,
         ended: Callable[["Trainer"], None],
     ) -> None:
-        """Start now.
-
-        Args:
-            role: its id.
-            pid: unlike that of any process before.
-            place: where it runs.
-            compute: how long each batch computes.
-            pause: how long nothing happens before each batch; None: never.
-            ended: is told when its script has come to its end.
-        """
+        """Start now; ``ended`` is told when its script has come to its end."""
         super().__init__(self._run())
         self.role, self.pid = role, pid
         self.protocol = TrainerProtocol(role, pid, "forecast", patience_s=PATIENCE_S)
-        self.is_alive = True
-        self.base = 0
+        self.is_alive = True  # whether it has neither died nor left
+        self.base = 0  # the version that its values are of
         self.pushed_s = self.in_free_s = place.agenda.now_s
         self._place, self._ended = place, ended
         self._compute, self._pause = compute, pause

@@ -58,16 +58,13 @@ class Scale(Message, frozen=True):
 
 
 class ChangePace(Message, frozen=True):
-    """Let a part have another pace, or all of them.
+    """Let a part have another pace, or all of them, if ``part`` is empty.
 
-    Answered by `Done` when it is so, by `Waiting` with what is waited for, or refused.
-
-    Args:
-        pace: the new one.
-        part: its number; or the name of a table or parameter in it; empty: all parts.
+    It is named by its number, or by a table or parameter in it. Answered by `Done` when it
+    is so, by `Waiting` with what is waited for, or refused.
     """
 
-    pace: Pace
+    pace: Pace  # the new one
     part: str = ""
 
 
@@ -103,47 +100,32 @@ class ProcessStatus(msgspec.Struct, frozen=True):
 class Trouble(msgspec.Struct, frozen=True):
     """Something cannot be written; it is tried again.
 
-    Args:
-        kind: what: the journal, without which nothing goes on, or a checkpoint.
-        place: the folder or URL where it is to lie.
-        text: the reason, since when, and what is tried, in words.
-        waited_s: for how long the job has stood still for it; None: it goes on meanwhile.
+    ``waited_s``: for how long the job has stood still for it; None: it goes on meanwhile.
     """
 
     kind: Literal["journal", "checkpoint"]
-    place: str
-    text: str
+    place: str  # the folder or URL where it is to lie
+    text: str  # the reason, since when, and what is tried, in words
     waited_s: float | None
 
 
 class Trained(msgspec.Struct, frozen=True):
-    """How long a run's loops over batches have trained, as far as a coordinator knows.
+    """How long a run's loops over batches have trained, as far as a coordinator knows."""
 
-    Args:
-        since_s: so long ago the first of them had its first lease.
-        seconds: of all, each from its first lease to its last acknowledged record.
-        records: those of the job when the first began: of runs before, if it was resumed.
-    """
-
-    since_s: float
-    seconds: float
-    records: int
+    since_s: float  # so long ago the first of them had its first lease
+    seconds: float  # of all, each from its first lease to its last acknowledged record
+    records: int  # those of the job when the first began: of runs before, if it was resumed
 
 
 class Resumed(msgspec.Struct, frozen=True):
     """Where a run went on with its job.
 
-    Args:
-        cut: the checkpoint; None: there was none, and the job begins anew.
-        records: acknowledged records of the job in it.
-        created: when it was taken, in seconds since 1970.
-        passed_over: of each newer or foreign cut, why the run does not go on from it; the
-            first of them.
+    ``passed_over``: why not from each newer or foreign cut, the first of them.
     """
 
-    cut: int | None
-    records: int
-    created: float
+    cut: int | None  # the checkpoint; None: there was none, and the job begins anew
+    records: int  # acknowledged records of the job in it
+    created: float  # when it was taken, in seconds since 1970
     passed_over: tuple[str, ...]
 
 

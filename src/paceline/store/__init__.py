@@ -12,10 +12,10 @@
 
 ::
 
-    export/, listing   a model taken out of a cut; how cuts look
+    export, listing    a model taken out of a cut; how cuts look
     cuts/              what they hold, which is whole, which may go, whose they are
     tensors            named tensors as files of a cut: the only module that imports torch
-    journal/           on SQLite
+    journal            on SQLite
     blobs/             files of bytes in a folder or an object store
 
 All waits are for storage; nothing here takes a lock on behalf of another module, and

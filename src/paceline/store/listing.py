@@ -11,34 +11,21 @@ from paceline.store.cuts import Cut, Manifest, read_manifest, verify_cut
 
 
 class CutView(NamedTuple):
-    """A committed cut; what its manifest says is None when that is damaged.
-
-    Attributes:
-        records: acknowledged records when the queue was copied.
-        created: seconds since 1970, by the coordinator's clock.
-        bytes: of its files.
-        problem: what is damaged; None if nothing was found.
-        job: id of the job; of a version that named none, ``run`` and the run's id.
-    """
+    """A committed cut; what its manifest says is None when that is damaged."""
 
     cut: int
     timeline: int
     folder: str
-    records: int | None
+    records: int | None  # acknowledged records when the queue was copied
     steps: int | None
-    created: float | None
-    bytes: int | None
-    problem: str | None
-    job: str | None
+    created: float | None  # seconds since 1970, by the coordinator's clock
+    bytes: int | None  # of its files
+    problem: str | None  # what is damaged; None if nothing was found
+    job: str | None  # id of the job; of a version that named none, ``run`` and the run's id
 
 
 def view_cut(store: BlobStore, cut: Cut, *, read_all: bool) -> CutView:
-    """Look at a cut.
-
-    Args:
-        store: where cuts lie.
-        cut: one of `paceline.store.cuts.manifest.list_cuts`.
-        read_all: read every byte; else the manifest and the sizes of files.
+    """Look at a cut: at every byte, or at the manifest and the sizes of files.
 
     Raises:
         StoreError: the storage fails, or the format is unknown.

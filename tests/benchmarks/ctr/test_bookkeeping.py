@@ -21,7 +21,7 @@ from paceline.ids import Span, Window
 from paceline.launch.embedded import EmbeddedJob
 from paceline.launch.job.folder import JobDir
 from paceline.server.decisions.taking import Marks
-from paceline.store.journal.journal import Journal
+from paceline.store.journal import Journal
 
 WINDOW = Window(0, 0, (Span(0, 5, 5),))
 

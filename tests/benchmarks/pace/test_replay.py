@@ -9,7 +9,7 @@ from benchmarks.pace.dial.problem import Stream
 from benchmarks.pace.dial.replay import Rule, replay
 from benchmarks.pace.dial.schedule import Schedule, forced, schedule
 from paceline.config import Async, DiLoCo, Pace, Sync, parse_pace
-from paceline.forecast.models.models import Fixed
+from paceline.forecast.models import Fixed
 from paceline.forecast.plan import Plan
 
 BATCH, SEED = 8, 5

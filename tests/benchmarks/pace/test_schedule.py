@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks.pace.dial.schedule import Schedule, forced, schedule
 from paceline.config import parse_pace
-from paceline.forecast.models.models import Slow, Straggler
+from paceline.forecast.models import Slow, Straggler
 from paceline.forecast.plan import Plan
 
 TRAINERS, STEPS = 3, 12

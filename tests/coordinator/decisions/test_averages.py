@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from paceline.coordinator.decisions import averages as averaging
+from paceline.coordinator.decisions import tracked as averaging
 from paceline.coordinator.durable.outcomes import CutCommitted
 from paceline.ids import Span, Window
 from paceline.messages.shared import AverageShare, Waiting

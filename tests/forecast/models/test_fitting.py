@@ -11,12 +11,13 @@ from hypothesis import strategies as st
 
 from paceline.config import Async
 from paceline.errors import UsageError
+from paceline.forecast.fitting import fit
 from paceline.forecast.job import forecast
-from paceline.forecast.models.fitting import fit
-from paceline.forecast.models.models import Deaths, draw_compute, mean_s
+from paceline.forecast.models import Deaths, draw_compute
 from paceline.forecast.plan import Plan
 from paceline.timing import ManualClock
 from paceline.trainer.client.stopwatch import Stopwatch
+from tests.forecast.models.means import mean_s
 
 seconds = st.lists(st.floats(0.001, 10), min_size=2, max_size=21).map(sorted)
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paceline.errors import UsageError
-from paceline.forecast.models.models import (
+from paceline.forecast.models import (
     Compute,
     Deaths,
     Fixed,
@@ -20,9 +20,6 @@ from paceline.forecast.models.models import (
     Straggler,
     draw_compute,
     draw_pauses,
-    mean_s,
-)
-from paceline.forecast.models.written import (
     parse_bytes,
     parse_compute,
     parse_deaths,
@@ -30,6 +27,7 @@ from paceline.forecast.models.written import (
     parse_pauses,
     parse_seconds,
 )
+from tests.forecast.models.means import mean_s
 
 MODELS: list[Compute] = [
     Fixed(0.1),

@@ -11,7 +11,7 @@ import xxhash
 from paceline.errors import CheckpointCorrupt, StoreError
 from paceline.messages.shared import Beside, FrozenSpec, PartPlan
 from paceline.store.blobs.blobs import BlobStore, digest
-from paceline.store.blobs.constants import (
+from paceline.store.blobs.contents import (
     FOLDER,
     read_constants,
     verify_constants,
@@ -20,8 +20,7 @@ from paceline.store.blobs.constants import (
 from paceline.store.cuts.export_plan import frozen_bytes
 from paceline.store.cuts.manifest import Manifest, verify_cut, write_manifest
 from paceline.store.cuts.retention import drop_cut, sweep_constants
-from paceline.store.cuts.shares import RawTensor
-from paceline.store.cuts.tracked_bytes import read_buffers
+from paceline.store.cuts.shares import RawTensor, read_buffers
 from paceline.trainer.encoding.state_codec import encode_state
 from tests.store.conftest import PLAN
 

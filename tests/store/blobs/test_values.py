@@ -7,7 +7,7 @@ import pytest
 from paceline.errors import CheckpointCorrupt, StoreError
 from paceline.messages.results import KeptBytes
 from paceline.store.blobs.blobs import BlobStore
-from paceline.store.blobs.values import digests, get_bytes, put_bytes, remove_bytes
+from paceline.store.blobs.contents import digests, get_bytes, put_bytes, remove_bytes
 
 DATA = b"a value" * 99
 

@@ -7,8 +7,8 @@ import msgspec
 import pytest
 
 from paceline.store.blobs.blobs import BlobStore
+from paceline.store.cuts.claims import Owner, foreign_cuts
 from paceline.store.cuts.manifest import Manifest, newest_good_cut, write_manifest
-from paceline.store.cuts.ownership import Owner, foreign_cuts
 from paceline.store.cuts.retention import sweep
 
 DescribeCut = Callable[..., Manifest]

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from paceline import failpoints
 from paceline.errors import JournalCorrupt, StoreError
 from paceline.failpoints import InjectedFault
-from paceline.store.journal.journal import Journal
+from paceline.store.journal import Journal
 
 RECORDS = [b"granted 1", b"", b"done \x00\xff", b"granted 2" * 50, b"round 7"]
 
@@ -115,7 +115,7 @@ def test_reading_after_reopening_equals_having_been_there(
 _APPENDER = """
 import sys
 from pathlib import Path
-from paceline.store.journal.journal import Journal
+from paceline.store.journal import Journal
 
 journal = Journal(Path(sys.argv[1]))
 number = 0

@@ -33,11 +33,10 @@ from typing import NamedTuple
 
 import msgspec
 
-from paceline.coordinator.decisions.averages import may_end, wait_for_kept
 from paceline.coordinator.decisions.leases import takers
 from paceline.coordinator.decisions.membership import leave_timeline
 from paceline.coordinator.decisions.status import count_steps
-from paceline.coordinator.decisions.tracked import may_cut
+from paceline.coordinator.decisions.tracked import may_cut, may_end, wait_for_kept
 from paceline.coordinator.durable import (
     CutRecord,
     Durable,
@@ -58,12 +57,10 @@ from paceline.coordinator.ledgers import (
     Book,
     Counted,
     Cuts,
-    Keeping,
     OpenCut,
     Page,
     Questions,
     Reports,
-    TaskProgress,
     TrainersSeen,
     is_epoch_over,
     is_last_epoch,
@@ -126,13 +123,8 @@ def fail_cut(
 ) -> None:
     """Give the open cut up: what it wrote goes, and another is tried after a pause.
 
-    Args:
-        page: of the event.
-        cutting: has the open one.
-        reason: why it is given up.
-        server: whose share could not be written, if it was one.
-        is_refused: storage did not take it. Before there is any cut nothing is trained, and
-            nobody has waited for anything: the job fails.
+    With ``is_refused`` storage did not take it. Before there is any cut nothing is trained,
+    and nobody has waited for anything: the job fails.
     """
     cut = cutting.open
     assert cut is not None
@@ -152,29 +144,21 @@ def break_taken_over(page: Page, reason: str | None) -> None:
         page.commit(JobBroken(reason or "another run has taken its checkpoints over"))
 
 
-def commit_cut(
-    page: Page,
-    cutting: Cuts,
-    keeping: Keeping,
-    progress: TaskProgress,
-    cut: int,
-    folder: str,
-    error: str | None,
-) -> None:
-    """The manifest of a cut is written, or could not be."""
+def commit_cut(book: Book, folder: str, error: str | None) -> None:
+    """The manifest of the cut in this folder is written, or could not be."""
+    cutting, opened = book.cutting, book.cutting.open
     cutting.is_writing = False
-    opened = cutting.open
     if opened is None or opened.folder != folder:
-        page.effect(DropCut(folder))  # given up meanwhile, its files are gone
+        book.effect(DropCut(folder))  # given up meanwhile, its files are gone
         return
     if error is not None:
-        fail_cut(page, cutting, error, is_refused=True)
+        fail_cut(book, cutting, error, is_refused=True)
         return
-    cutting.taken(page.now)
+    cutting.taken(book.now)
     order = opened.manifest()
-    page.commit(
+    book.commit(
         CutCommitted(
-            cut,
+            opened.cut,
             opened.timeline,
             opened.folder,
             order.queue,
@@ -187,8 +171,8 @@ def commit_cut(
         )
     )
     if opened.ends_stage:
-        progress.clear()
-        keeping.forget_buffers()
+        book.progress.clear()
+        book.keeping.forget_buffers()
 
 
 def look_at_saves(page: Page, questions: Questions, cutting: Cuts) -> None:
@@ -276,23 +260,17 @@ _MOST_TOLD = 8  # of what was passed over
 class Stored(NamedTuple):
     """What the storage holds when a run begins.
 
-    Args:
-        cut: the newest cut that verifies; None if none was ever committed.
-        plans: its parts.
-        timeline: the newest that any cut was taken on, whole or not.
-        skipped: of each newer cut, what is wrong with it.
-        foreign: of each cut of another job, whose it is: neither loaded nor removed.
-        records: acknowledged records of the job in the cut.
-        created: when the cut was taken, in seconds since 1970.
+    ``cut`` is the newest that verifies; ``foreign`` says of each cut of another job whose
+    it is: neither loaded nor removed.
     """
 
     cut: CutCommitted | None = None
-    plans: tuple[PartPlan, ...] = ()
-    timeline: int = 0
-    skipped: tuple[str, ...] = ()
+    plans: tuple[PartPlan, ...] = ()  # its parts
+    timeline: int = 0  # the newest that any cut was taken on, whole or not
+    skipped: tuple[str, ...] = ()  # of each newer cut, what is wrong with it
     foreign: tuple[str, ...] = ()
-    records: int = 0
-    created: float = 0.0
+    records: int = 0  # acknowledged records of the job in the cut
+    created: float = 0.0  # when the cut was taken, in seconds since 1970
 
 
 def begin_run(page: Page, stored: Stored) -> Resumed | None:

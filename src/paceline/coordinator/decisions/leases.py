@@ -15,11 +15,7 @@ import numpy as np
 
 from paceline.coordinator.decisions.tracked import may_enter, to_load
 from paceline.coordinator.durable import Choice, Durable, decide_cell, has_nothing_to_train
-from paceline.coordinator.durable.outcomes import (
-    LeaseGranted,
-    TaskDone,
-    TaskFailed,
-)
+from paceline.coordinator.durable.outcomes import LeaseGranted, TaskDone, TaskFailed
 from paceline.coordinator.ledgers import (
     Book,
     Cuts,
@@ -71,11 +67,7 @@ def grant(
 ) -> Lease | None:
     """Lease the next task to a trainer; None if there is none now.
 
-    Args:
-        book: of the coordinator.
-        trainer: who asks.
-        incarnation: of it.
-        has_said: it holds more than others since its script has said so.
+    With ``has_said`` it holds more than others, since its script has said so.
     """
     state, spec = book.durable, book.durable.stage_spec()
     if spec is None or not may_grant(book):

@@ -40,17 +40,15 @@ from paceline.coordinator.ledgers import (
     Asker,
     Book,
     Cuts,
-    Differing,
     Keeping,
     Members,
     Page,
     Questions,
     Rounds,
-    participants,
 )
 from paceline.messages.locking import CommitStep
 from paceline.messages.meeting import Exchange, LivingTrainer, Meet, MeetAgain, Peers
-from paceline.messages.shared import Done, PartSpec, RefusalKind
+from paceline.messages.shared import Done, PartSpec, Refusal, RefusalKind
 from paceline.pace.fragments import takes_turns
 from paceline.pace.policy import backups_of, carries_over, is_in_step, updates_in_rounds
 
@@ -66,16 +64,16 @@ def peers_of(state: Durable, members: Members) -> Peers:
     return Peers(generation=state.generation, peers=peers)
 
 
-def meet(book: Book, asker: Asker, message: Meet) -> None:
+def meet(book: Book, asker: Asker, message: Meet) -> Refusal | None:
     """A trainer has come to a round whose values are exchanged; it waits for the others."""
     reason = _why_not_meet(book.durable, message)
     if reason is not None:
-        book.refuse(asker.ticket, *reason)
-        return
+        return book.refusal(*reason)
     book.members.heard(message.incarnation, book.now).address = message.address
     book.deadlines.pause(message.incarnation)
-    book.rounds.meetings.came(asker.role, message)
+    book.rounds.meets.setdefault(message.part, {})[asker.role] = message
     book.park(book.questions.meets, (message.incarnation, message.part), asker, message)
+    return None
 
 
 def _why_not_meet(state: Durable, message: Meet) -> tuple[RefusalKind, str] | None:
@@ -98,29 +96,27 @@ def _why_not_meet(state: Durable, message: Meet) -> tuple[RefusalKind, str] | No
 
 def look_at_meetings(page: Page, rounds: Rounds, questions: Questions) -> None:
     """Tell those who wait whom they exchange values with, or that they must meet again."""
-    rounds = rounds
     named = rounds.exchanges()
-    for part in sorted({*rounds.meetings.parts(), *named}):
+    for part in sorted({*rounds.parts_met_for(), *named}):
         _look_at(page, rounds, questions, part, named.get(part, {}))
 
 
 def _look_at(
     page: Page, rounds: Rounds, questions: Questions, part: int, ticked: dict[str, int]
 ) -> None:
-    state, rounds = page.durable, rounds
+    state = page.durable
     if rounds.is_exchanged(part, state):
         return  # the round closes as soon as it may
-    with_work = participants(state)
-    found = rounds.meetings.decide_exchange(part, state.timeline, with_work)
-    apart = sorted(rounds.without_exchange(part) & with_work)
-    if found is None and apart and rounds.meetings.parts():
-        found = Differing(f"{apart[0]} has ended its batch without the call of the others")
-    if isinstance(found, Differing):
-        _refuse_all(page, questions, part, found.text)
+    found = rounds.decide_exchange(part, state)
+    apart = sorted(rounds.without_exchange(part) & state.queue.holders())
+    if found is None and apart and rounds.parts_met_for():
+        found = f"{apart[0]} has ended its batch without the call of the others"
+    if isinstance(found, str):  # a mistake of the script's
+        _refuse_all(page, questions, part, found)
         return
     name = 0 if found is None else found.name
     for trainer, ticked_name in ticked.items():
-        is_known = rounds.meetings.has(part, trainer)
+        is_known = trainer in rounds.meets.get(part, {})
         if ticked_name and (not is_known or (name and ticked_name != name)):
             _tell_again(page, rounds, questions, part, trainer)
     if isinstance(found, Exchange):
@@ -142,19 +138,18 @@ def _tell_again(
 
 
 def _refuse_all(page: Page, questions: Questions, part: int, text: str) -> None:
-    """All who have come to the round made different calls: a mistake of the script's."""
     for key, parked in questions.meets.items():
         if key[1] == part:
             questions.meets.take(key)
             page.refuse(parked.ticket, "mismatch", text)
 
 
-def step_asked(book: Book, asker: Asker, message: CommitStep) -> None:
+def step_asked(book: Book, asker: Asker, message: CommitStep) -> Done | None:
     """All servers hold a step: commit it, now or when the open cut has its moment."""
     if _is_committed(book.durable, message):
-        book.reply(asker.ticket, Done())
-    else:
-        book.park(book.questions.steps, message.incarnation, asker, message)
+        return Done()
+    book.park(book.questions.steps, message.incarnation, asker, message)
+    return None
 
 
 def look_at_steps(
@@ -197,9 +192,7 @@ def decide_standstill(
 ) -> list[Waiter]:
     """Trainers that wait for each other in a circle, if nobody can move; else none.
 
-    Args:
-        rounds: open rounds to which somebody has come, by part; who has, waits there.
-        trainers: those that rounds wait for.
+    ``rounds`` are open ones to which somebody has come, by part, and wait for ``trainers``.
     """
     stuck = dict(rounds)
     while True:
@@ -231,11 +224,11 @@ def _circle(stuck: Mapping[int, OpenRound], trainers: set[str]) -> list[Waiter]:
 
 def look_at_standstill(page: Page, rounds: Rounds, questions: Questions) -> None:
     """Tell all who wait in open rounds that none of these can close, if it is so."""
-    rounds, state = rounds, page.durable
-    parts = {*rounds.ticked_parts(), *rounds.meetings.parts()}
+    state = page.durable
+    parts = {*rounds.ticked_parts(), *rounds.parts_met_for()}
     if len(parts) < 2:
         return
-    trainers, known = participants(state), {}
+    trainers, known = state.queue.holders(), {}
     for part in parts & state.parts.keys():
         pace = state.parts[part].plan.spec.pace
         here = rounds.waiting(part)

@@ -7,14 +7,7 @@ Pure.
 
 from paceline.coordinator.decisions.leases import wait_of_all
 from paceline.coordinator.durable import Durable
-from paceline.coordinator.ledgers import (
-    NOT_TRAINING,
-    Book,
-    Cuts,
-    Page,
-    Reports,
-    num_todo,
-)
+from paceline.coordinator.ledgers import NOT_TRAINING, Book, Cuts, Page, Reports, num_todo
 from paceline.messages.waits import Wait
 from paceline.messages.watching import JobStatus, ProcessStatus, QueueStatus, Trouble
 from paceline.timing import in_words

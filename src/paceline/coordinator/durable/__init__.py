@@ -5,7 +5,6 @@
     outcomes     the lines of the journal
     durable      what they add up to; `restore` alone changes it
     queue        todo, pending, done, failed
-    noted        how the queue takes down what tasks came to
     records      what is known of parts and the last cut
     rotation     which cell is next
     placement    parts to slots to servers
@@ -16,11 +15,7 @@
 Pure.
 """
 
-from paceline.coordinator.durable.durable import (
-    KEPT_ROUNDS,
-    Durable,
-    restore,
-)
+from paceline.coordinator.durable.durable import KEPT_ROUNDS, Durable, restore
 from paceline.coordinator.durable.happenings import closed_of, progress_of, told
 from paceline.coordinator.durable.placement import keep_paces, place_again, plan_part
 from paceline.coordinator.durable.queue import (

@@ -12,8 +12,12 @@ from typing import Any, final
 import msgspec
 
 from paceline.coordinator.durable import outcomes as o
-from paceline.coordinator.durable.noted import note_result, note_value
-from paceline.coordinator.durable.queue import LeaseRecord, Queue, decode_queue
+from paceline.coordinator.durable.queue import (
+    LeaseRecord,
+    Queue,
+    StageResults,
+    decode_queue,
+)
 from paceline.coordinator.durable.records import CutRecord, PartRecord
 from paceline.ids import TaskKey
 from paceline.messages.shared import PartSpec, StageSpec
@@ -190,17 +194,21 @@ def _lease_granted(outcome: o.LeaseGranted, state: Durable) -> None:
 
 
 def _task_done(outcome: o.TaskDone, state: Durable) -> None:
-    queue = state.queue
-    queue.close(outcome.key.task)
+    queue, task = state.queue, outcome.key.task
+    queue.close(task)
     queue.tasks_done += 1
     queue.records += outcome.records
     if outcome.result is not None or outcome.kept is not None:
-        note_result(queue, outcome)
+        results = queue.results.setdefault(outcome.key.stage, StageResults())
+        results.note(task, outcome.result, outcome.kept)
     state.resumes.pop(outcome.key, None)
 
 
 def _stage_valued(outcome: o.StageValued, state: Durable) -> None:
-    note_value(state.queue, outcome)
+    value = outcome.value if outcome.kept is None else None
+    state.queue.results[outcome.stage] = StageResults(
+        value=value, missing=outcome.missing, kept=outcome.kept
+    )
 
 
 def _task_returned(outcome: o.TaskReturned, state: Durable) -> None:
@@ -271,10 +279,6 @@ def _cut_committed(outcome: o.CutCommitted, state: Durable) -> None:
 def _server_lost(outcome: o.ServerLost, state: Durable) -> None:
     state.servers.pop(outcome.server, None)
     state.generation += 1
-    _return_to_cut(state, outcome.timeline)
-
-
-def _timeline_left(outcome: o.TimelineLeft, state: Durable) -> None:
     _return_to_cut(state, outcome.timeline)
 
 
@@ -349,10 +353,6 @@ def _stop_requested(outcome: o.StopRequested, state: Durable) -> None:
     state.stopped = outcome.reason
 
 
-def _values_taken(outcome: o.ValuesTaken, state: Durable) -> None:
-    state.queue.note_values(outcome.call, outcome.stage, outcome.setter)
-
-
 def _job_broken(outcome: o.JobBroken, state: Durable) -> None:
     state.broken = outcome.reason
 
@@ -383,14 +383,14 @@ _RESTORED: dict[type[o.Outcome], Callable[[Any, Durable], None]] = {
     o.CutBegun: _cut_begun,
     o.CutCommitted: _cut_committed,
     o.ServerLost: _server_lost,
-    o.TimelineLeft: _timeline_left,
+    o.TimelineLeft: lambda left, state: _return_to_cut(state, left.timeline),
     o.CutSkipped: _cut_skipped,
     o.RunBegun: _run_begun,
     o.PaceChanged: _pace_changed,
     o.MarksRestored: _marks_restored,
     o.OnceClaimed: _once_claimed,
     o.StopRequested: _stop_requested,
-    o.ValuesTaken: _values_taken,
+    o.ValuesTaken: lambda taken, state: state.queue.note_values(taken),
     o.JobBroken: _job_broken,
 }
 

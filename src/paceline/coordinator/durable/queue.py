@@ -16,6 +16,7 @@ from typing import final
 
 import msgspec
 
+from paceline.coordinator.durable.outcomes import ValuesTaken
 from paceline.messages.results import KeptBytes
 from paceline.messages.shared import Lease
 
@@ -43,6 +44,13 @@ class StageResults(msgspec.Struct, omit_defaults=True):
     missing: int = 0
     kept_states: dict[int, KeptBytes] = {}  # {task: where its result lies}
     kept: KeptBytes | None = None  # where the value lies
+
+    def note(self, task: int, result: bytes | None, kept: KeptBytes | None) -> None:
+        """A task has a result: here, or beside the cuts."""
+        if kept is not None:
+            self.kept_states[task] = kept
+        elif result is not None:
+            self.states[task] = result
 
     def has_value(self) -> bool:
         """Whether it has come to a value."""
@@ -90,11 +98,11 @@ class Queue(msgspec.Struct, dict=True):  # what is cached beside the fields is n
     left_out: int = 0  # records of loops that all trainers had left, and gone on from
     left_epoch: int = 0  # where the first of these loops was left
 
-    def note_values(self, call: int, stage: int, setter: int) -> None:
+    def note_values(self, taken: ValuesTaken) -> None:
         """The values have what a call has set; or, unless it is -1, before a stage."""
-        self.values_set = call
-        if stage >= 0:
-            self.values_stage, self.values_setter = stage, setter
+        self.values_set = taken.call
+        if taken.stage >= 0:
+            self.values_stage, self.values_setter = taken.stage, taken.setter
 
     @functools.cached_property
     def _held(self) -> dict[int, dict[int, LeaseRecord]]:

@@ -72,7 +72,6 @@ class Round:
     """The cells of the current round, and how far each is."""
 
     def __init__(self, rotation: RotationSpec, seed: int, queue: Queue) -> None:
-        """Look at a queue; it is asked anew at every call, and never changed."""
         self._rotation, self._queue = rotation, queue
         self._ring = _ring(rotation.parts, rotation.blocks, seed, queue.epoch)
         self._num_passes = 1 + max(queue.visits.values(), default=0)
@@ -161,15 +160,7 @@ def decide_cell(
     trainer: str,
     members: Mapping[str, int],
 ) -> Choice:
-    """The next cell for a trainer.
-
-    Args:
-        rotation: the cells of the stage.
-        seed: of the stage; with the epoch, of the round's order.
-        queue: how far the round is.
-        trainer: who asks; one of ``members``.
-        members: {trainer: incarnation} of all that take part.
-    """
+    """The next cell for a trainer, one of ``members``: {trainer: incarnation}."""
     held = queue.held_by(members[trainer])
     if len(held) >= rotation.slices:
         return Choice(None, f"{trainer} holds {len(held)} cells")

@@ -4,37 +4,24 @@
 
     book         all of it, with the durable state and this event
     tasks        what may be leased, how far it is
-    members      who is alive, what servers have told
-    seen         what trainers were seen to do
+    members      who is alive, what servers have told, what trainers were seen to do
     clocks       how many steps each has finished
-    rounds       which pushes make one update; quorum: which need not
-    meetings     rounds whose values travel between trainers
+    rounds       which pushes make one update, whose values travel; quorum: which need not
     questions    what is asked and cannot be answered yet
-    cuts         one checkpoint at a time
-    keeping      what trainers keep at servers, to be in a cut
+    cuts         one checkpoint at a time; what trainers keep at servers, to be in it
     figures      numbers of the user's, of trainers, of the run
     effects      what a service does once outcomes are journalled
 
 Pure.
 """
 
-from paceline.coordinator.ledgers.book import (
-    NOT_TRAINING,
-    Book,
-    PaceWish,
-    PaceWishes,
-    Page,
-)
-from paceline.coordinator.ledgers.cuts import Counted, Cuts, ManifestOrder, OpenCut
+from paceline.coordinator.ledgers.book import NOT_TRAINING, Book, PaceWish, PaceWishes, Page
+from paceline.coordinator.ledgers.cuts import Counted, Cuts, Keeping, ManifestOrder, OpenCut
 from paceline.coordinator.ledgers.figures import Speeds
-from paceline.coordinator.ledgers.keeping import Keeping
-from paceline.coordinator.ledgers.meetings import Differing
-from paceline.coordinator.ledgers.members import Loss, Members, Reports
+from paceline.coordinator.ledgers.members import Loss, Members, Reports, TrainersSeen
 from paceline.coordinator.ledgers.questions import Asker, Parked, Questions
-from paceline.coordinator.ledgers.rounds import Rounds, participants
-from paceline.coordinator.ledgers.seen import TrainersSeen
+from paceline.coordinator.ledgers.rounds import Rounds
 from paceline.coordinator.ledgers.tasks import (
-    Deadlines,
     Pick,
     TaskProgress,
     is_epoch_over,
@@ -50,8 +37,6 @@ __all__ = [
     "Book",
     "Counted",
     "Cuts",
-    "Deadlines",
-    "Differing",
     "Keeping",
     "Loss",
     "ManifestOrder",
@@ -71,7 +56,6 @@ __all__ = [
     "is_epoch_over",
     "is_last_epoch",
     "num_todo",
-    "participants",
     "pick_of",
     "pick_task",
 ]

@@ -26,14 +26,12 @@ from paceline.coordinator.durable.outcomes import (
     TaskReturned,
 )
 from paceline.coordinator.ledgers.clocks import Clocks
-from paceline.coordinator.ledgers.cuts import Cuts
+from paceline.coordinator.ledgers.cuts import Cuts, Keeping
 from paceline.coordinator.ledgers.effects import Effect, SendReply
 from paceline.coordinator.ledgers.figures import Metrics, Speeds, Training
-from paceline.coordinator.ledgers.keeping import Keeping
-from paceline.coordinator.ledgers.members import Members, Reports
+from paceline.coordinator.ledgers.members import Members, Reports, TrainersSeen
 from paceline.coordinator.ledgers.questions import Asker, Parked, Questions
 from paceline.coordinator.ledgers.rounds import Rounds
-from paceline.coordinator.ledgers.seen import TrainersSeen
 from paceline.coordinator.ledgers.tasks import Deadlines, TaskProgress, returned_records
 from paceline.ids import TaskKey
 from paceline.messages.shared import Message, Refusal, RefusalKind
@@ -60,7 +58,6 @@ class PaceWishes:
     """A change of pace that the job pauses for."""
 
     def __init__(self) -> None:
-        """The pace stays."""
         self.wish: PaceWish | None = None  # what is to be changed
         self.governor: Governor | None = None  # of parts at the pace `auto`
 
@@ -93,7 +90,11 @@ class Page(ABC):
 
     def refuse(self, ticket: int, kind: RefusalKind, text: str) -> None:
         """Refuse what a question asks for, on the current timeline."""
-        self.reply(ticket, Refusal(kind=kind, text=text, timeline=self.durable.timeline))
+        self.reply(ticket, self.refusal(kind, text))
+
+    def refusal(self, kind: RefusalKind, text: str) -> Refusal:
+        """No, on the current timeline."""
+        return Refusal(kind=kind, text=text, timeline=self.durable.timeline)
 
     def effect(self, effect: Effect) -> None:
         """Order something of the service."""

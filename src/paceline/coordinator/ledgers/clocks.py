@@ -11,22 +11,10 @@ unknown, and nobody goes on for it.
 Pure.
 """
 
-from typing import Protocol, final
+from typing import final
 
+from paceline.coordinator.durable import Queue
 from paceline.messages.shared import TrainerClock
-
-
-class Holding(Protocol):
-    """Who holds a lease."""
-
-    def does_hold(self, incarnation: int) -> bool:
-        """Whether this trainer does."""
-
-    def num_holders(self) -> int:
-        """How many do."""
-
-    def entry_of(self, incarnation: int) -> int | None:
-        """Which lease a trainer has entered with; None if it holds none."""
 
 
 @final
@@ -41,14 +29,14 @@ class Clocks:
         self._is_whole = is_whole
         self.are_told = False  # whether any trainer counts steps for a bound
 
-    def enter(self, incarnation: int, entry: int, holding: Holding) -> tuple[int, int]:
+    def enter(self, incarnation: int, entry: int, queue: Queue) -> tuple[int, int]:
         """A trainer gets a lease, the ``entry``, and held none.
 
         Returns:
             Its clock, its own if it has only gone from one task to the next, else the
             slowest; and the slowest, as far as it is known.
         """
-        slowest = self.slowest(holding)
+        slowest = self.slowest(queue)
         if slowest is None:
             slowest = self._floor
         own = self._clocks[incarnation].steps if incarnation in self._clocks else slowest
@@ -56,12 +44,12 @@ class Clocks:
         self._put(incarnation, TrainerClock(entry, own))
         return own, min(own, slowest)
 
-    def tell(self, incarnation: int, clock: TrainerClock, holding: Holding) -> None:
+    def tell(self, incarnation: int, clock: TrainerClock, queue: Queue) -> None:
         """A trainer says its clock; what came late changes nothing."""
         self.are_told = True
         known = self._clocks.get(incarnation)
         if known is None:
-            is_news = holding.entry_of(incarnation) == clock.entry
+            is_news = queue.entry_of(incarnation) == clock.entry
         else:
             is_news = known.entry == clock.entry and known.steps < clock.steps
         if is_news:
@@ -81,20 +69,20 @@ class Clocks:
         self._clocks, self._at = {}, {}
         self._is_whole = True
 
-    def slowest(self, holding: Holding) -> int | None:
+    def slowest(self, queue: Queue) -> int | None:
         """The least clock of those that hold a lease; None if it is not known."""
         if not self._is_whole:
-            known = sum(holding.does_hold(one) for one in self._clocks)
-            self._is_whole = known == holding.num_holders()
+            known = sum(queue.does_hold(one) for one in self._clocks)
+            self._is_whole = known == queue.num_holders()
         if not self._is_whole:
             return None
         for clock in sorted(self._at):
             for one in self._at[clock]:  # mostly the first one does
-                if holding.does_hold(one):
+                if queue.does_hold(one):
                     return clock
         return None
 
-    def drop_idle(self, holding: Holding) -> None:
+    def drop_idle(self, queue: Queue) -> None:
         """Trainers at the slowest clock that hold no lease leave; see `enter`.
 
         Not in the middle of a decision: who goes from one task to the next holds none for
@@ -103,7 +91,7 @@ class Clocks:
         while self._at:
             least = min(self._at)
             first = next(iter(self._at[least]))
-            if holding.does_hold(first):
+            if queue.does_hold(first):
                 self._floor = max(self._floor, least)
                 return
             self.leave(first)

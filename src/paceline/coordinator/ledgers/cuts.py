@@ -11,6 +11,9 @@
 A task that ends after the copy is ``pending`` in it and complete by its marks in the
 slots: after a return it is recognised. The other order would lose it.
 
+What trainers keep at servers, to be in a cut: state of tracked objects, and buffers to be
+averaged.
+
 Pure.
 """
 
@@ -24,7 +27,7 @@ from paceline.coordinator.ledgers.tasks import (
 )
 from paceline.ids import cut_folder
 from paceline.messages.server import CutReport, FileEntry
-from paceline.messages.shared import PartPlan
+from paceline.messages.shared import AverageShare, PartPlan
 
 RETRY_S = 5.0
 LONGEST_RETRY_S = 60.0
@@ -132,7 +135,6 @@ class Cuts:
     """The cut that is taken, the last one, and how it goes with cuts that fail."""
 
     def __init__(self, now: float) -> None:
-        """None is taken."""
         self.open: OpenCut | None = None
         self.is_writing = False  # the manifest of the open one is being written
         self.last_s = now  # when one was committed last
@@ -188,3 +190,36 @@ class Cuts:
         if self.open is not None:
             self.forget_saves_in(self.open.cut)
             self.open = None
+
+
+@final
+class Keeping:
+    """Whose state counts, who is asked to keep it, and what is kept to be averaged."""
+
+    def __init__(self, *, is_fresh: bool) -> None:
+        self.entered: set[int] = set()  # incarnations that have held a lease
+        self.is_fresh = is_fresh  # nothing was applied since state was kept
+        self.track_from: int | None = None  # incarnation that is to keep its state
+        self.tracking_s: float | None = None  # since when a cut waits for that
+        self.buffers: dict[int, AverageShare] = {}  # {incarnation: what it has kept}
+        self.averaging_s: float | None = None  # since when the end of a stage waits
+        self.average_by: int | None = None  # incarnation that is to average
+        self.is_averaged = False  # the state that counts holds the average
+
+    def applied(self) -> None:
+        """Something is applied: what trainers have kept is of an earlier moment."""
+        self.is_fresh = False
+        self.forget_buffers()
+
+    def forget_buffers(self) -> None:
+        """What was kept to be averaged is of another moment."""
+        self.buffers = {}
+        self.averaging_s = self.average_by = None
+        self.is_averaged = False
+
+    def drop(self) -> None:
+        """The timeline is left: servers have the state of the cut."""
+        self.entered.clear()
+        self.track_from = self.tracking_s = None
+        self.is_fresh = True
+        self.forget_buffers()

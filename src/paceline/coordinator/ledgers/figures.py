@@ -43,19 +43,15 @@ class Metrics:
     """The last value of each name."""
 
     def __init__(self) -> None:
-        """Nothing yet."""
         # {name: (when it was noted, its value)}
         self._noted: dict[str, tuple[float, float | None]] = {}
 
     def note(
         self, numbers: Mapping[str, float | None], ages_s: Mapping[str, float], now: float
     ) -> None:
-        """Take numbers, except where a newer one is known.
+        """Take numbers, {name: value}, except where a newer one is known.
 
-        Args:
-            numbers: {name: value}; what is not finite is None.
-            ages_s: {name: how long it has waited to be sent}; not there: no time.
-            now: when they came.
+        ``ages_s`` is {name: how long it has waited to be sent}; what is not there has not.
         """
         for name, value in numbers.items():
             noted_s = now - ages_s.get(name, 0.0)
@@ -73,7 +69,6 @@ class Speeds:
     """Batches a second of each trainer, by its last deltas."""
 
     def __init__(self) -> None:
-        """Nothing is known."""
         self._went_on_s: dict[int, float] = {}  # {incarnation: since when it computes}
         self._speeds: dict[int, deque[float]] = {}  # {incarnation: of its last deltas}
         self._numbers: dict[int, int] = {}  # {incarnation: its last delta}
@@ -85,11 +80,7 @@ class Speeds:
     def came(self, incarnation: int, number: int, batches: int, now_s: float) -> None:
         """A delta is applied, and its trainer goes on at once; again, nothing is noted.
 
-        Args:
-            incarnation: of the trainer.
-            number: of the push; those before it may be told with it.
-            batches: in all of them.
-            now_s: what time it is.
+        ``batches`` are in the push of this ``number``, and in those that are told with it.
         """
         if number <= self._numbers.get(incarnation, 0):
             return
@@ -123,7 +114,6 @@ class Training:
     """The loops that have trained since this coordinator began."""
 
     def __init__(self) -> None:
-        """No loop has begun."""
         self.stage = -1  # of the last loop
         self.ended_s = 0.0  # when records of it were acknowledged last
         self._first_s = 0.0  # the first loop's first lease
@@ -132,13 +122,7 @@ class Training:
         self._began_s = 0.0
 
     def begins(self, stage: int, now: float, records: int) -> None:
-        """A loop's first task is leased, or acknowledged: another coordinator leased it.
-
-        Args:
-            stage: the loop's.
-            now: when.
-            records: those of the job so far.
-        """
+        """A loop's first task is leased, or acknowledged: another coordinator leased it."""
         if self.stage < 0:
             self._first_s, self._first_records = now, records
         self._before_s = self._seconds()

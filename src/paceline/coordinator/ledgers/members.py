@@ -4,7 +4,8 @@ A launcher's exit report counts at once, a closed connection after `GRACE_S`, si
 after the job's time-out. After a restart of the coordinator everybody has been heard
 just now. A false death is harmless: the incarnation is fenced and joins again.
 
-What servers have told of themselves, which a restarted coordinator is told again.
+What servers have told of themselves, which a restarted coordinator is told again, and what
+trainers were seen to do, and were lost with.
 
 Pure.
 """
@@ -14,7 +15,9 @@ from typing import NamedTuple, final
 
 from paceline.coordinator.durable import Durable
 from paceline.coordinator.durable.outcomes import LossKind
+from paceline.ids import TaskKey
 from paceline.messages.server import MarkEntry, MarksReport, ServerReport
+from paceline.messages.shared import BlockAt
 from paceline.messages.waits import Wait
 
 GRACE_S = 0.5  # a connection that closes and comes back within this was never lost
@@ -33,7 +36,6 @@ class MemberInfo:
     """What is known of a live member but need not survive."""
 
     def __init__(self, now: float) -> None:
-        """Heard just now."""
         self.heard_s = now
         self.closed_s: float | None = None
         self.pid = 0
@@ -48,18 +50,14 @@ class MemberInfo:
 
 @final
 class Members:
-    """Signs of life by incarnation.
-
-    Attributes:
-        looked_s: when losses were looked for last.
-    """
+    """Signs of life by incarnation."""
 
     def __init__(self, timeout_s: float, now: float) -> None:
         """``timeout_s``: silence after which a member counts as dead."""
         self._timeout_s = timeout_s
         self._infos: dict[int, MemberInfo] = {}
         self._quiet_until_s = -math.inf  # before then nobody can be found dead
-        self.looked_s = now
+        self.looked_s = now  # when losses were looked for last
 
     def heard(self, incarnation: int, now: float) -> MemberInfo:
         """A message of a member arrived."""
@@ -155,3 +153,39 @@ class Reports:
         """The timeline is left: marks and fences are told anew."""
         self.fences.clear()
         self.marks.clear()
+
+
+KEPT_LOST = 1024  # lost trainers whose end the launcher may still report
+
+
+@final
+class TrainersSeen:
+    """Of all trainers."""
+
+    def __init__(self) -> None:
+        self.asked_stage: dict[str, int] = {}  # {trainer id: the stage it is in}
+        self.asked_first = (-1, 0.0)  # the last stage asked for, and since when
+        self.records: dict[str, int] = {}  # {trainer id: records finished by it}
+        self.last_late: dict[tuple[int, int], int] = {}  # {(incarnation, part): push}
+        # {pid of a lost trainer: tasks}
+        self.lost_tasks: dict[int, tuple[TaskKey, ...]] = {}
+        # {(stage, block): who has left it, its incarnation}; no more than a hint
+        self.blocks_at: dict[tuple[int, int], tuple[BlockAt, int]] = {}
+        self.setter = 0  # incarnation whose changed values are on their way
+
+    def lost(self, pid: int, tasks: tuple[TaskKey, ...]) -> None:
+        """A process is lost with these tasks; that it crashed may be told later."""
+        self.lost_tasks[pid] = tasks
+        if len(self.lost_tasks) > KEPT_LOST:
+            self.lost_tasks.pop(next(iter(self.lost_tasks)))
+
+    def forget(self, trainer: str, incarnation: int) -> None:
+        """A trainer is lost or gone."""
+        self.asked_stage.pop(trainer, None)
+        for key in [key for key in self.last_late if key[0] == incarnation]:
+            del self.last_late[key]
+
+    def drop(self) -> None:
+        """The timeline is left: everybody says again where it is."""
+        self.asked_stage.clear()
+        self.blocks_at.clear()

@@ -3,7 +3,7 @@
 Pure.
 """
 
-from typing import final
+from typing import Any, final
 
 import msgspec
 
@@ -31,7 +31,6 @@ class Questions:
     """All questions that wait, by what they ask for."""
 
     def __init__(self) -> None:
-        """Nobody waits."""
         self.leases: Parking[int, Parked] = Parking()  # {incarnation: AskLease}
         # {(incarnation, part): Tick}, and the same: Meet
         self.ticks: Parking[tuple[int, int], Parked] = Parking(is_looked_at=False)
@@ -52,17 +51,10 @@ class Questions:
             for key in [key for key in waiting if key[0] == incarnation]:
                 waiting.take(key)
 
-    def take_all_of_trainers(self) -> list[Parked]:
-        """No trainer waits any longer; what all have waited with."""
-        return [
-            *self.leases.take_all(),
-            *self.ticks.take_all(),
-            *self.ahead.take_all(),
-            *self.shares.take_all(),
-            *self.saves.take_all(),
-            *self.meets.take_all(),
-            *self.steps.take_all(),
-        ]
+    def of_trainers(self) -> tuple[Parking[Any, Parked], ...]:
+        """Those that trainers ask."""
+        begun = (self.leases, self.ticks, self.meets)
+        return (*begun, self.ahead, self.shares, self.saves, self.steps)
 
     def look_at_all(self) -> None:
         """Whoever waits is looked at again, as if everything had changed."""

@@ -28,12 +28,8 @@ DEVIATIONS = 3.0
 def decide_grace(lengths: Collection[float], lags: Collection[float]) -> float:
     """Seconds to wait for others when a quorum has come.
 
-    Args:
-        lengths: seconds that trainers took from values to their delta.
-        lags: seconds that deltas came behind a quorum.
-
-    Returns:
-        The whole window while nothing is known of lags; 0 if none is within it.
+    ``lengths`` are seconds from values to a delta, ``lags`` seconds behind a quorum. It is
+    the whole window while nothing is known of lags, and 0 if none is within it.
     """
     if not lengths:
         return 0.0
@@ -50,17 +46,11 @@ def decide_grace(lengths: Collection[float], lags: Collection[float]) -> float:
 
 @final
 class Quorum:
-    """Who has come to the rounds of one part, and when.
-
-    Attributes:
-        here: trainers whose delta waits for the open round.
-        until_s: when the open round closes without the others; None: it has no quorum yet.
-    """
+    """Who has come to the rounds of one part, and when."""
 
     def __init__(self) -> None:
-        """Nothing is measured."""
-        self.here: set[str] = set()
-        self.until_s: float | None = None
+        self.here: set[str] = set()  # trainers whose delta waits for the open round
+        self.until_s: float | None = None  # when the open round closes without the others
         self._reached_s: float | None = None  # when the open round had its quorum
         self._last_s: float | None = None  # the same, of the round before
         self._last: set[str] = set()  # who was in that
@@ -68,13 +58,7 @@ class Quorum:
         self._lags: deque[float] = deque(maxlen=KEPT)
 
     def came(self, trainer: str, now_s: float, went_on_s: float | None) -> None:
-        """A delta is prepared.
-
-        Args:
-            trainer: whose it is.
-            now_s: when.
-            went_on_s: since when the trainer has computed it, if that is known.
-        """
+        """A delta is prepared, computed since ``went_on_s``, if that is known."""
         if went_on_s is not None:
             self._lengths.append(now_s - went_on_s)
         if self._reached_s is not None:
@@ -85,11 +69,7 @@ class Quorum:
     def look(self, here: set[str], wanted: int, grace: float | str, now_s: float) -> None:
         """These are here now; a death may have taken the quorum away again.
 
-        Args:
-            here: trainers.
-            wanted: how many make a quorum.
-            grace: seconds, or ``"auto"``: as `decide_grace` says when the quorum has come.
-            now_s: what time it is.
+        ``grace`` is seconds, or ``"auto"``: as `decide_grace` says when a quorum has come.
         """
         self.here = here
         if len(here) < wanted:

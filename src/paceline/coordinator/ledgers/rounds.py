@@ -11,8 +11,18 @@ that nobody falls out of line, a trainer that repeats a batch which one part has
 and another has not ticks the round of the first without contributing, and a trainer
 without a lease gets one only while nobody is between two parts of a step.
 
-Where values travel between trainers (`meetings`), all must have ticked one exchange, and it
-must be that of exactly those who have ticked.
+Where values travel between trainers, all must have ticked one exchange, and it must be that
+of exactly those who have ticked::
+
+    Meet      a trainer has come, with the push that it brings
+    all with work have come          everyone is told the same `Exchange`
+    Tick      the values of all have come to it
+    all of exactly this exchange have ticked     the round is closed, as any other
+
+If somebody is lost or comes in between, the exchange of those who are left has another
+name: whoever ticked the old one meets again, and brings the values that it still holds.
+Nothing of this is durable. A coordinator that has restarted is asked again, and names an
+exchange of the same members the same.
 
 Pure.
 """
@@ -23,10 +33,9 @@ import msgspec
 
 from paceline.coordinator.durable import Durable
 from paceline.coordinator.durable.outcomes import RoundCommitted
-from paceline.coordinator.ledgers.meetings import Meetings
 from paceline.coordinator.ledgers.quorum import Quorum
 from paceline.ids import Window
-from paceline.messages.meeting import Bringing, exchange_name
+from paceline.messages.meeting import Bringing, Exchange, Meet, Member, exchange_name
 from paceline.messages.shared import Contribution
 from paceline.messages.trainer import Tick
 from paceline.pace.policy import (
@@ -51,11 +60,6 @@ class RoundTick(msgspec.Struct, frozen=True):
     exchange: int = 0
 
 
-def participants(state: Durable) -> set[str]:
-    """Trainers that the open rounds wait for."""
-    return state.queue.holders()
-
-
 def _is_uneven(state: Durable) -> bool:
     """Whether slots may differ in what they have of a task, from before the rounds.
 
@@ -66,19 +70,18 @@ def _is_uneven(state: Durable) -> bool:
 
 @final
 class Rounds:
-    """Ticks of the open round of each synchronous part.
+    """Who has come to the open round of each synchronous part, of all who hold a lease.
 
     Attributes:
         open: {part: {trainer: its tick}}, of parts to whose round somebody has come.
-        meetings: who has come to exchange values.
+        meets: {part: {trainer: with what it came to exchange values}}.
     """
 
     def __init__(self) -> None:
-        """No tick has come yet."""
         self.open: dict[int, dict[str, RoundTick]] = {}
+        self.meets: dict[int, dict[str, Meet]] = {}
         self._quorums: dict[int, Quorum] = {}  # {part: when who came}
         self._went_on_s: dict[str, float] = {}  # {trainer: since when it computes}
-        self.meetings = Meetings()
 
     def enters(self, trainer: str, now_s: float) -> None:
         """A trainer that held no lease has one, and goes to work."""
@@ -100,39 +103,40 @@ class Rounds:
     def drop(self, trainer: str) -> None:
         """A trainer is lost or gone, or has given its leases back: its ticks are void."""
         self._went_on_s.pop(trainer, None)
-        self.meetings.drop(trainer)
         for ticks in self.open.values():
             ticks.pop(trainer, None)
+        for here in self.meets.values():
+            here.pop(trainer, None)
 
     def clear(self) -> None:
         """All open rounds are void (a return to a cut)."""
         self.open.clear()
-        self.meetings.clear()
+        self.meets.clear()
         self._quorums.clear()
         self._went_on_s.clear()
 
     def missing(self, part: int, state: Durable) -> set[str]:
         """Participants whose tick the open round of a part waits for."""
-        return participants(state) - self.open.get(part, {}).keys()
+        return state.queue.holders() - self.open.get(part, {}).keys()
 
     def ticked_parts(self) -> list[int]:
         """Parts whose open round has a tick, in the order of a step."""
         return sorted(self.open)
 
+    def parts_met_for(self) -> list[int]:
+        """Parts for whose open round somebody has come to exchange values."""
+        return sorted(part for part, here in self.meets.items() if here)
+
     def waiting(self, part: int) -> set[str]:
         """Trainers that have come to the open round of a part, or to meet for it."""
-        return self.open.get(part, {}).keys() | self.meetings.here(part)
+        return self.open.get(part, {}).keys() | self.meets.get(part, {}).keys()
 
     def decide_round(
         self, part: int, state: Durable, now_s: float, *, needs_all: bool = False
     ) -> RoundCommitted | None:
         """The open round of a part, closed, if the pace does without whoever is missing.
 
-        Args:
-            part: whose round it is.
-            state: of the job.
-            now_s: what time it is.
-            needs_all: whether it may do without anybody at all.
+        With ``needs_all`` it does without nobody.
         """
         ticks = self.open.get(part, {})
         if not ticks:
@@ -159,7 +163,7 @@ class Rounds:
             for trainer, tick in prepared.items()
         )
         del self.open[part]
-        self.meetings.closed(part)
+        self.meets.pop(part, None)
         if part in self._quorums:
             self._quorums[part].closed()
             self._went_on_s |= dict.fromkeys(ticks, now_s)
@@ -190,13 +194,51 @@ class Rounds:
 
     def missing_to_meet(self, part: int, state: Durable) -> set[str]:
         """Participants that have not come to exchange values for the open round."""
-        return self.meetings.missing(part, participants(state))
+        return state.queue.holders() - self.meets.get(part, {}).keys()
 
     def are_exchanging(self, state: Durable) -> bool:
         """Whether an exchange is formed: who enters now would make it void."""
-        return bool(self.meetings.parts()) and self.meetings.are_under_way(
-            participants(state)
+        return any(not self.missing_to_meet(part, state) for part in self.parts_met_for())
+
+    def decide_exchange(self, part: int, state: Durable) -> Exchange | str | None:
+        """The exchange of a part, once all who have work have come.
+
+        Returns:
+            None: somebody is missing. A text: they came with different things in mind.
+        """
+        with_work = state.queue.holders()
+        came = {
+            trainer: meet
+            for trainer, meet in sorted(self.meets.get(part, {}).items())
+            if trainer in with_work
+        }
+        if not came or len(came) < len(with_work):
+            return None
+        told = {trainer: meet.what for trainer, meet in came.items() if meet.has_values}
+        [first, *others] = told.items() if told else [("", "")]
+        for trainer, what in others:
+            if what != first[1]:
+                return (
+                    f"{first[0]} came to the round with {first[1]}, {trainer} with {what}: "
+                    "in every batch, all trainers must make the same calls in one order"
+                )
+        at_round = max(meet.round for meet in came.values())
+        members = tuple(
+            Member(
+                trainer,
+                meet.incarnation,
+                meet.number,
+                meet.records,
+                meet.address,
+                meet.has_values,
+            )
+            for trainer, meet in came.items()
         )
+        bringing = [
+            Bringing(m.trainer, m.incarnation, m.number, m.has_values) for m in members
+        ]
+        name = exchange_name(state.timeline, part, at_round, bringing)
+        return Exchange(name=name, part=part, round=at_round, members=members)
 
     def is_exchanged(self, part: int, state: Durable) -> bool:
         """Whether all with work have ticked one exchange, that of exactly them."""

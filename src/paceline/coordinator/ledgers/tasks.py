@@ -151,11 +151,7 @@ class Deadlines:
     """
 
     def __init__(self, first_batch_s: float) -> None:
-        """Start with no measurement: the floor holds.
-
-        Args:
-            first_batch_s: what the first batch of an incarnation may take, to begin with.
-        """
+        """Start with no measurement; ``first_batch_s``: what a first batch may take."""
         self.first_batch_s = first_batch_s
         self._have_begun: set[int] = set()  # incarnations that have finished a batch
         self._per_record_s: deque[float] = deque(maxlen=KEPT_DURATIONS)

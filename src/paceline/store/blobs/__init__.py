@@ -5,27 +5,24 @@
     blobs         a folder or a URL
     local_files   a local folder, durable
     retries       which trouble may pass by itself
-    constants     what never changes, written once, by content
-    values        large values, under what they hash to
+    contents      what never changes, and large values, under what they hash to
 """
 
 from paceline.store.blobs.blobs import BlobStore, digest, is_bare_name
-from paceline.store.blobs.constants import (
+from paceline.store.blobs.contents import (
     FOLDER,
     constants_of,
+    describe_bytes,
+    digests,
+    get_bytes,
     is_constant_name,
+    put_bytes,
     read_constants,
+    remove_bytes,
     verify_constants,
     write_constants,
 )
 from paceline.store.blobs.retries import Patience
-from paceline.store.blobs.values import (
-    describe_bytes,
-    digests,
-    get_bytes,
-    put_bytes,
-    remove_bytes,
-)
 
 __all__ = [
     "FOLDER",

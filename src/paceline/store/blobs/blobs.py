@@ -71,12 +71,7 @@ def is_bare_name(name: str) -> bool:
 
 @final
 class BlobStore:
-    """Write-once files below one root.
-
-    Attributes:
-        url: of the root.
-        local: the root, where it is a folder of this machine; else None.
-    """
+    """Write-once files below one root."""
 
     def __init__(self, url: str, patience: Patience = Patience()) -> None:  # noqa: B008  (immutable)
         """Look at a local folder, made when first written to, or any fsspec URL.
@@ -84,7 +79,7 @@ class BlobStore:
         Raises:
             UsageError: nothing that is installed knows this kind of URL.
         """
-        self.url = url.rstrip("/")
+        self.url = url.rstrip("/")  # of the root
         self._patience = patience
         try:
             # Without a cache of listings: other processes write here too.
@@ -95,7 +90,9 @@ class BlobStore:
                 f"for it (for s3:// pip install 'paceline[s3]')"
             ) from error
         self._is_local = isinstance(self._fs, LocalFileSystem)
-        self.local = Path(self._root) if self._is_local else None
+        self.local = (
+            Path(self._root) if self._is_local else None
+        )  # if it is of this machine
         # Libraries of object stores have errors of their own beside those of the system.
         self._foreign = OSError if self._is_local else Exception
 

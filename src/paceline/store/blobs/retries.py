@@ -42,12 +42,7 @@ _LASTING_TYPES: Final = (
 
 
 class Patience(NamedTuple):
-    """How often something is tried: once more than there are pauses.
-
-    Attributes:
-        pauses_s: seconds between two tries; their sum bounds what a call waits for.
-        wait: waits so many seconds; tests hand in one that does not.
-    """
+    """Pauses, in seconds, between two tries; tests hand in a ``wait`` that does not."""
 
     pauses_s: tuple[float, ...] = (0.1, 0.5, 2.0)
     wait: Callable[[float], object] = time.sleep

@@ -3,18 +3,21 @@
 ::
 
     manifest        the one small file that makes a cut true
-    plausible       what it may not say
-    shares          a server's file; tracked_bytes, headers: in it
+    shares          a server's file
     export_plan     which bytes make up a plain state_dict
-    claims          whose a place of cuts is
-    ownership       which cuts of a place are a job's own
+    claims          whose a place of cuts is, and which cuts are a job's own
     retention       which may go
 """
 
 from paceline.store.cuts.claims import (
     Claim,
+    ForeignCut,
+    Owner,
     claim_place,
+    foreign_cuts,
+    name_owner,
     newest_claim,
+    owner_of,
     refuse_other_job,
     taken_over,
 )
@@ -28,7 +31,6 @@ from paceline.store.cuts.export_plan import (
     plan_export,
     require_distinct,
 )
-from paceline.store.cuts.headers import file_buffers
 from paceline.store.cuts.manifest import (
     Cut,
     Manifest,
@@ -40,23 +42,17 @@ from paceline.store.cuts.manifest import (
     verify_cut,
     write_manifest,
 )
-from paceline.store.cuts.ownership import (
-    ForeignCut,
-    Owner,
-    foreign_cuts,
-    name_owner,
-    owner_of,
-)
 from paceline.store.cuts.retention import drop_cut, sweep, sweep_constants
 from paceline.store.cuts.shares import (
     STANDING,
     TRACKED,
     RawTensor,
+    file_buffers,
+    read_buffers,
     read_share_bytes,
     slot_and_name,
     tensor_name,
 )
-from paceline.store.cuts.tracked_bytes import read_buffers
 
 __all__ = [
     "DTYPES",

@@ -15,17 +15,24 @@ existing name). So of two launchers that want one number, one is refused and loo
 Older claims are removed, and one that was slow may then get the number of a removed one:
 so whoever has written looks once more whether its claim is the highest.
 
-Waits: for storage. Any thread.
+Versions before did not claim, so two jobs may have left their cuts in one place: those of
+another job are neither loaded nor removed. A manifest says of which job its cut is; older
+ones say only of which run. They are a job's own in its own job folder, and elsewhere if
+they are of the run that the job was when it got its id.
+
+Waits: for storage; `foreign_cuts` reads every manifest of the place. Any thread.
 """
 
 import logging
 import re
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
-from paceline.errors import StoreError, UsageError
+from paceline.config import JobConfig
+from paceline.errors import CheckpointCorrupt, StoreError, UsageError
 from paceline.store.blobs import BlobStore
+from paceline.store.cuts.manifest import Cut, Manifest, cut_folders, read_manifest
 
 FOLDER: Final = "claims"
 _NAME = re.compile(r"run-(\d{6,18})\.json")
@@ -34,24 +41,15 @@ _log = logging.getLogger("paceline.store")
 
 
 class Claim(msgspec.Struct, frozen=True, kw_only=True):
-    """Who keeps cuts in a place.
+    """Who keeps cuts in a place."""
 
-    Args:
-        job: id of the job.
-        run: id of its run; no two claims have the same.
-        holder: who has begun the run, in words.
-        folder: the job folder.
-        number: which run of the job in this place it is, from 1.
-    """
-
-    job: str
-    run: str
-    holder: str
-    folder: str
-    number: int = 0
+    job: str  # id of the job
+    run: str  # id of its run; no two claims have the same
+    holder: str  # who has begun the run, in words
+    folder: str  # the job folder
+    number: int = 0  # which run of the job in this place it is, from 1
 
     def __str__(self) -> str:
-        """Who it is, for people."""
         return (
             f"run {self.number} of job {self.job}, begun by {self.holder} ({self.folder})"
         )
@@ -151,3 +149,66 @@ def _remove_older(place: BlobStore, number: int) -> None:
 
 def _name(number: int) -> str:
     return f"run-{number:06d}.json"
+
+
+class Owner(NamedTuple):
+    """A job where it keeps its cuts.
+
+    ``has_unnamed``: those that name no job are its own: the place is in its folder.
+    """
+
+    job: str  # its id
+    has_unnamed: bool = False
+
+    def has(self, manifest: Manifest) -> bool:
+        """Whether a cut is the job's own."""
+        if manifest.job:
+            return manifest.job == self.job
+        return self.has_unnamed or manifest.run == self.job
+
+
+class ForeignCut(NamedTuple):
+    """A cut that is to be left alone; ``why`` says so in words."""
+
+    cut: Cut
+    why: str
+
+
+def owner_of(config: JobConfig) -> Owner:
+    """A job where it keeps its cuts."""
+    return Owner(config.job, has_unnamed=not config.checkpoints)
+
+
+def foreign_cuts(store: BlobStore, owner: Owner) -> tuple[ForeignCut, ...]:
+    """What of a place is not the job's own, oldest first, committed or not.
+
+    A folder whose manifest is missing or damaged is the job's own, unless a foreign cut is
+    on the same timeline or a later one: a job that goes on in such a place begins a
+    timeline behind all that lies there.
+
+    Raises:
+        StoreError: the storage fails, or the format of a manifest is unknown.
+    """
+    foreign: list[ForeignCut] = []
+    unknown: list[ForeignCut] = []
+    for cut in cut_folders(store):
+        where = f"{store.url}/{cut.folder}"
+        try:
+            manifest = read_manifest(store, cut.folder)
+        except CheckpointCorrupt as error:
+            unknown.append(
+                ForeignCut(cut, f"{where}: it is not known whose it is: {error}")
+            )
+            continue
+        if not owner.has(manifest):
+            foreign.append(ForeignCut(cut, f"{where}: it is of {name_owner(manifest)}"))
+    last = max((one.cut.timeline for one in foreign), default=-1)
+    foreign += [one for one in unknown if one.cut.timeline <= last]
+    return tuple(sorted(foreign, key=lambda one: (one.cut.timeline, one.cut.cut)))
+
+
+def name_owner(manifest: Manifest) -> str:
+    """Whose a cut is, in words."""
+    if manifest.job:
+        return f"job {manifest.job}"
+    return f"run {manifest.run}, taken by a version that named no job"

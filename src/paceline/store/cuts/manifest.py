@@ -9,22 +9,34 @@ go. The check covers every byte behind it and nothing stands before it but its o
 so any flipped byte is noticed. Cuts are ordered by (timeline, cut): what was taken after
 a return is newer than anything of the abandoned future.
 
+A check sum tells damage, not malice. So what a manifest may not say is looked at before
+anything is made of it: names stay inside the cut's folder, numbers are not negative, slots
+are those of the plans, and no plan asks for more memory than the cut's files have bytes:
+the values of all dense blocks lie in them.
+
 Waits: for storage; `verify_cut` and `newest_good_cut` read whole cuts. Any thread, but
 one at a time may commit.
 """
 
+import math
 import re
-from collections.abc import Collection
-from typing import NamedTuple
+from collections.abc import Collection, Mapping, Sequence
+from typing import Final, NamedTuple
 
 import msgspec
 
 from paceline.errors import CheckpointCorrupt, StoreError
 from paceline.failpoints import failpoint
 from paceline.messages.server import FileEntry
-from paceline.messages.shared import PartPlan
-from paceline.store.blobs import BlobStore, digest, verify_constants
-from paceline.store.cuts.plausible import wrong_files, wrong_plans
+from paceline.messages.shared import Beside, PartPlan
+from paceline.store.blobs import (
+    BlobStore,
+    digest,
+    is_bare_name,
+    is_constant_name,
+    verify_constants,
+)
+from paceline.store.cuts.export_plan import DTYPES, frozen_bytes
 
 FORMAT = 3
 READ_FORMATS = (2, 3)  # those of the version before lack what parts have beside
@@ -35,37 +47,21 @@ _HEAD_BYTES = len(b'{"check":"0123456789abcdef",')
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """All there is to know about a cut.
+    """All there is to know about a cut."""
 
-    Args:
-        format: version of this layout.
-        run: id of the run that took the cut.
-        job: id of the job; the version before did not say.
-        cut: number of the cut; never used twice on a timeline.
-        timeline: timeline that it was taken on.
-        files: what each server wrote; names inside the cut's folder.
-        plans: all parts, as shared up to then.
-        rounds: last committed round of each synchronous part.
-        queue: the coordinator's durable state, opaque here.
-        queue_xxh3: `paceline.store.blobs.blobs.digest` of ``queue``.
-        created: seconds since 1970, for display only.
-        records: acknowledged records of the job when the queue was copied.
-        steps: rounds or direct pushes applied by then.
-    """
-
-    format: int = FORMAT
-    run: str
-    job: str = ""
-    cut: int
-    timeline: int
+    format: int = FORMAT  # version of this layout
+    run: str  # id of the run that took the cut
+    job: str = ""  # id of the job; the version before did not say
+    cut: int  # number of the cut; never used twice on a timeline
+    timeline: int  # timeline that it was taken on
     files: dict[str, tuple[FileEntry, ...]]  # {server id: files}
-    plans: tuple[PartPlan, ...]
+    plans: tuple[PartPlan, ...]  # all parts, as shared up to then
     rounds: dict[int, int]  # {part: round}
-    queue: bytes
-    queue_xxh3: str
-    created: float
-    records: int = 0
-    steps: int = 0
+    queue: bytes  # the coordinator's durable state, opaque here
+    queue_xxh3: str  # `paceline.store.blobs.blobs.digest` of ``queue``
+    created: float  # seconds since 1970, for display only
+    records: int = 0  # acknowledged records of the job when the queue was copied
+    steps: int = 0  # rounds or direct pushes applied by then
 
     def entries(self) -> list[FileEntry]:
         """The files of all servers."""
@@ -197,12 +193,7 @@ def verify_cut(store: BlobStore, folder: str, *, reads_constants: bool = True) -
 def newest_good_cut(
     store: BlobStore, older_than: Cut | None = None, spared: Collection[str] = ()
 ) -> GoodCut:
-    """The newest cut that verifies, and what was skipped to get there.
-
-    Args:
-        store: where cuts lie.
-        older_than: look only at cuts that are older than this one.
-        spared: folders that are not looked at (`foreign_cuts`).
+    """The newest cut that verifies, of those not ``spared``, and what was skipped.
 
     Raises:
         CheckpointCorrupt: there are cuts and none verifies; names what is wrong with each.
@@ -264,3 +255,82 @@ def _wrong(manifest: Manifest, folder: str) -> str | None:
     return wrong_files(manifest.files, MANIFEST_NAME) or wrong_plans(
         manifest.plans, num_bytes
     )
+
+
+MAX_DIM: Final = 1 << 20  # values of a row
+
+
+def wrong_files(files: Mapping[str, Sequence[FileEntry]], taken: str) -> str | None:
+    """What is wrong with a cut's files, if anything; ``taken`` is no name of theirs."""
+    entries = [entry for entries in files.values() for entry in entries]
+    for name in [*files, *(entry.name for entry in entries)]:
+        if not is_bare_name(name) or name == taken:
+            return f"{name!r} cannot be the name of a server or a file of a cut"
+    names = [entry.name for entry in entries]
+    if len(set(names)) != len(names):
+        return f"two servers wrote one file: {sorted(names)}"
+    for entry in entries:
+        if entry.bytes < 0:
+            return f"{entry.name} cannot have {entry.bytes} bytes"
+    return None
+
+
+def wrong_plans(plans: Sequence[PartPlan], num_bytes: int) -> str | None:
+    """What is wrong with a cut's plans, if anything; its files have ``num_bytes``."""
+    parts = [plan.spec.part for plan in plans]
+    if len(set(parts)) != len(parts) or min(parts, default=0) < 0:
+        return f"the parts {parts} cannot be"
+    dense_bytes = 0
+    slots: set[int] = set()
+    for plan in plans:
+        wrong = _wrong_plan(plan)
+        if wrong is not None:
+            return f"part {plan.spec.part}: {wrong}"
+        if slots & plan.placement.keys():
+            return f"part {plan.spec.part} and another share slots"
+        slots |= plan.placement.keys()
+        for block in plan.blocks:
+            dtype = plan.spec.parameters[block.parameter].dtype
+            dense_bytes += (block.stop - block.start) * DTYPES[dtype][1]
+    if dense_bytes > num_bytes:
+        return f"its blocks have {dense_bytes} bytes, its files only {num_bytes}"
+    return None
+
+
+def _wrong_plan(plan: PartPlan) -> str | None:
+    row_slots = range(plan.first_row_slot, plan.first_row_slot + plan.num_row_slots)
+    own = {block.slot for block in plan.blocks}
+    num_slots = len(plan.blocks) + len(row_slots)
+    # Counted before it is spelled out: a range of 2**60 fits into twenty bytes.
+    if plan.num_row_slots < 0 or num_slots != len(plan.placement):
+        return f"{num_slots} slots are planned, {len(plan.placement)} placed"
+    if plan.placement.keys() != own.union(row_slots) or min(plan.placement, default=0) < 0:
+        return "other slots are placed than planned"
+    if not all(map(is_bare_name, plan.placement.values())):
+        return "a slot is placed on what cannot be a server"
+    for block in plan.blocks:
+        if not 0 <= block.parameter < len(plan.spec.parameters):
+            return f"a block is of parameter {block.parameter}, which is none"
+        parameter = plan.spec.parameters[block.parameter]
+        if parameter.dtype not in DTYPES or min(parameter.shape, default=0) < 0:
+            return f"{parameter.shape} {parameter.dtype!r} cannot be a parameter"
+        if not 0 <= block.start < block.stop <= math.prod(parameter.shape):
+            return f"block {block.start}..{block.stop} is not in {parameter.shape}"
+    for table in plan.spec.tables:
+        if not 1 <= table.dim <= MAX_DIM:
+            return f"table {table.name!r} cannot have rows of {table.dim} values"
+    return _wrong_beside(plan.spec.beside)
+
+
+def _wrong_beside(beside: Beside | None) -> str | None:
+    if beside is None or not beside.frozen:
+        return None
+    if not is_constant_name(beside.name):
+        return f"{beside.name!r} cannot be the name of what never changes"
+    for one in beside.frozen:
+        if frozen_bytes(one) is None or min(one.shape, default=0) < 0 or not one.names:
+            return f"{one.shape} {one.dtype!r} cannot be a frozen parameter"
+    sizes = sum(frozen_bytes(one) or 0 for one in beside.frozen)
+    if sizes != beside.bytes:
+        return f"its frozen parameters have {sizes} bytes, their file {beside.bytes}"
+    return None

@@ -29,15 +29,9 @@ def sweep(
 
     A committed cut goes when ``keep`` newer ones verify, a folder without a manifest
     when it is older than the newest. Cuts beyond ``newest`` count for nothing and stay:
-    they are yet unknown to the journal, or being written. Nothing goes that is not named
-    like a cut. If the process dies meanwhile, sweeping again goes on.
-
-    Args:
-        store: where cuts lie.
-        keep: how many whole cuts stay, at least 1.
-        newest: folder of the newest cut that the journal knows.
-        spared: folders that stay and count for nothing: those of other jobs
-            (`paceline.store.cuts.ownership.foreign_cuts`).
+    they are yet unknown to the journal, or being written. So do those in ``spared``, of
+    other jobs. Nothing goes that is not named like a cut. If the process dies meanwhile,
+    sweeping again goes on.
 
     Raises:
         StoreError: the storage fails, or a newer cut is of an unknown format.
@@ -75,10 +69,8 @@ def drop_cut(store: BlobStore, folder: str) -> None:
 def sweep_constants(store: BlobStore, planned: Callable[[], Iterable[PartPlan]]) -> None:
     """Remove what never changes where no cut names it any more.
 
-    Args:
-        store: where cuts lie.
-        planned: the job's parts; asked when the files are listed, since a part is planned
-            before its files are written, and before each goes.
+    The parts that are ``planned`` are asked for when the files are listed, since a part is
+    planned before its files are written, and before each goes.
 
     Raises:
         StoreError: the storage fails.

@@ -25,7 +25,7 @@ from typing import Any, NamedTuple, final
 import msgspec
 
 from paceline.errors import UsageError
-from paceline.forecast.models.models import Deaths, Measured, Pauses, Quantiles
+from paceline.forecast.models import Deaths, Measured, Pauses, Quantiles
 
 QUANTILES = 101  # of the model; more than a line has, since lines differ
 PAUSE = 4.0
@@ -52,7 +52,6 @@ class Fitted(NamedTuple):
     deaths: Deaths | None
 
     def __str__(self) -> str:
-        """Read like ``3 trainers that compute, 2 deaths ...``."""
         told = [f"how {len(self.compute.trainers)} trainers compute"]
         if self.pauses is not None:
             mean_s, share = self.pauses.mean_s, self.pauses.probability
@@ -66,11 +65,7 @@ class Fitted(NamedTuple):
 
 
 def fit(lines: Iterable[bytes], where: str) -> Fitted:
-    """Read the lines of an event log; those that cannot be read are left out.
-
-    Args:
-        lines: of ``events.jsonl``.
-        where: named in the error.
+    """Read the lines of an ``events.jsonl``; those that cannot be read are left out.
 
     Raises:
         UsageError: no line tells how long batches took.

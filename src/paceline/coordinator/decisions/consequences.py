@@ -7,33 +7,31 @@ these; `look_again` repeats them until none decides anything more.
 Pure.
 """
 
-from typing import TypeVar
-
 from msgspec import structs
 
-from paceline.coordinator.decisions import (
-    buffers_at_end,
+from paceline.coordinator.decisions.checkpoints import (
+    look_at_cut,
+    look_at_saves,
+    look_at_unreadable,
+)
+from paceline.coordinator.decisions.leases import (
     grant,
     grant_ahead,
     is_mid_step,
-    is_tracked,
-    look_at_cut,
-    look_at_meetings,
-    look_at_pace,
-    look_at_saves,
-    look_at_standstill,
-    look_at_steps,
-    look_at_unreadable,
     may_grant,
     participants,
-    reply_ticked,
-    saw_wait,
-    settle,
-    state_at_end,
-    ticked,
 )
-from paceline.coordinator.dispatch.reports import answer_servers
-from paceline.coordinator.dispatch.waits import wait_of
+from paceline.coordinator.decisions.membership import settle
+from paceline.coordinator.decisions.pace_changes import look_at_pace, saw_wait
+from paceline.coordinator.decisions.reports import answer_servers
+from paceline.coordinator.decisions.rounds import (
+    look_at_meetings,
+    look_at_standstill,
+    look_at_steps,
+)
+from paceline.coordinator.decisions.ticks import reply_ticked, ticked
+from paceline.coordinator.decisions.tracked import buffers_at_end, is_tracked, state_at_end
+from paceline.coordinator.decisions.waits import wait_of
 from paceline.coordinator.durable import (
     KEPT_ROUNDS,
     PartRecord,
@@ -48,7 +46,6 @@ from paceline.coordinator.durable.outcomes import (
 )
 from paceline.coordinator.ledgers import (
     Book,
-    Parked,
     is_epoch_over,
     is_last_epoch,
     pick_task,
@@ -67,9 +64,6 @@ from paceline.messages.trainer import (
 from paceline.messages.waits import Wait
 from paceline.pace.changing import why_not_same
 from paceline.pace.policy import carries_over, is_within
-from paceline.parking import Parking
-
-_Key = TypeVar("_Key")
 
 
 def look_again(book: Book) -> None:
@@ -78,7 +72,7 @@ def look_again(book: Book) -> None:
     while before != book.num_outcomes():
         before = book.num_outcomes()
         _look_at_the_job(book)
-        if book.rounds.open or book.rounds.meetings.open:
+        if book.rounds.open or book.rounds.meets:
             _look_at_open_rounds(book)
         _look_at_questions(book)
     if book.questions.servers and _may_have_orders(book):
@@ -105,7 +99,7 @@ def _look_at_the_job(book: Book) -> None:
 
 
 def _look_at_open_rounds(book: Book) -> None:
-    if book.rounds.meetings.open or book.questions.meets:
+    if book.rounds.meets or book.questions.meets:
         look_at_meetings(book, book.rounds, book.questions)
     if book.cutting.open is None or book.cutting.open.is_pinned():
         _look_at_rounds(book)
@@ -146,28 +140,14 @@ def end_waits(book: Book) -> None:
     """Answer every question that has been parked for its time with the reason."""
     if book.now < book.first_due_s:
         return
-    asked = book.questions
-    first_due_s = (
-        _end_waits(book, asked.leases),
-        _end_waits(book, asked.ticks),
-        _end_waits(book, asked.meets),
-        _end_waits(book, asked.ahead),
-        _end_waits(book, asked.shares),
-        _end_waits(book, asked.saves),
-        _end_waits(book, asked.steps),
-        _end_waits(book, asked.paces),
-    )
-    book.first_due_s = min(first_due_s)
-
-
-def _end_waits(book: Book, waiting: Parking[_Key, Parked]) -> float:
-    """Answer those who have waited long enough; when the next one has."""
-    for key, parked in waiting.due(book.now):
-        saw_wait(book, book.pace, parked)
-        wait = wait_of(book, parked).lasting(book.now - parked.since_s)
-        book.reply(parked.ticket, Waiting(wait=wait, pauses=book.pauses()))
-        waiting.put_off(key, wait, book.now)  # it was counted among those who wait
-    return waiting.first_due_s()
+    parkings = (*book.questions.of_trainers(), book.questions.paces)
+    for waiting in parkings:
+        for key, parked in waiting.due(book.now):
+            saw_wait(book, book.pace, parked)
+            wait = wait_of(book, parked).lasting(book.now - parked.since_s)
+            book.reply(parked.ticket, Waiting(wait=wait, pauses=book.pauses()))
+            waiting.put_off(key, wait, book.now)  # it was counted among those who wait
+    book.first_due_s = min(waiting.first_due_s() for waiting in parkings)
 
 
 def _look_at_parts(book: Book) -> None:

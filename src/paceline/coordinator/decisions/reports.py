@@ -15,7 +15,9 @@ from typing import Any
 
 import msgspec
 
-from paceline.coordinator.decisions import exited, fail_cut, job_status, lose
+from paceline.coordinator.decisions.checkpoints import fail_cut
+from paceline.coordinator.decisions.membership import exited, lose
+from paceline.coordinator.decisions.status import job_status
 from paceline.coordinator.durable import CutRecord, Durable, PartRecord, decode_queue
 from paceline.coordinator.durable.outcomes import JobBroken, Scaled, ServerJoined
 from paceline.coordinator.ledgers import Asker, Book, Loss, OpenCut
@@ -40,12 +42,7 @@ from paceline.messages.server import (
     TakePaces,
 )
 from paceline.messages.shared import Done
-from paceline.messages.watching import (
-    AskStatus,
-    LauncherOrders,
-    LauncherReport,
-    Scale,
-)
+from paceline.messages.watching import AskStatus, LauncherOrders, LauncherReport, Scale
 from paceline.pace.policy import steps_locally
 
 
@@ -97,12 +94,8 @@ def plan_orders(
 ) -> tuple[Order, ...]:
     """Orders for the server that sent ``report``.
 
-    Args:
-        state: the durable state.
-        report: how the server stands.
-        open_cut: the cut being taken, if any.
-        fenced: lost incarnations that this server has reported as fenced.
-        has_marks: whether this server has sent its marks after the last return.
+    ``fenced`` are lost incarnations that it has fenced; ``has_marks``: it has sent its
+    marks after the last return.
     """
     if report.timeline != state.timeline:
         return (_plan_entry(state, report),)

@@ -1,6 +1,4 @@
-"""What trainers ask, one function per question; each answers, or parks.
-
-Ticks, by far the most, go to `paceline.coordinator.decisions.ticks` at once.
+"""What trainers ask, one function per question: the answer, or None once it is parked.
 
 Every question but `JoinTrainer` carries the asker's incarnation and timeline: a dead
 incarnation is refused as ``fenced``, an old timeline as ``timeline``, before anything
@@ -14,26 +12,20 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from paceline.coordinator.decisions import (
+from paceline.coordinator.decisions.leases import finish_if_done, wait_of_all
+from paceline.coordinator.decisions.membership import lose
+from paceline.coordinator.decisions.pace_changes import saw_numbers
+from paceline.coordinator.decisions.results import (
     answer_claim,
-    buffers_kept,
     count_trainers,
-    finish_if_done,
     finish_task,
-    give_back,
     keep_value,
-    lose,
-    meet,
-    must_return,
     page_of_results,
-    peers_of,
-    saw_numbers,
-    step_asked,
-    tick_asked,
-    tracked_kept,
-    wait_of_all,
     were_set,
 )
+from paceline.coordinator.decisions.rounds import meet, peers_of, step_asked
+from paceline.coordinator.decisions.ticks import give_back, tick_asked
+from paceline.coordinator.decisions.tracked import must_return, tracked_kept
 from paceline.coordinator.durable.outcomes import (
     OnceClaimed,
     PartEnded,
@@ -50,6 +42,7 @@ from paceline.messages.locking import CommitStep
 from paceline.messages.meeting import AskPeers, DoorOpened, Meet
 from paceline.messages.results import AskResults, FinishTask, KeepValue
 from paceline.messages.shared import (
+    AverageShare,
     Done,
     Message,
     Refusal,
@@ -89,7 +82,9 @@ from paceline.pace.changing import why_not_among, why_not_same
 def trainer_asked(book: Book, asker: Asker, message: TrainerRequest) -> None:
     """Answer a trainer, park its question, or refuse it."""
     if not isinstance(message, TrainerMessage) or is_heard(book, asker, message):
-        _ANSWERS[type(message)](book, asker, message)
+        answer = _ANSWERS[type(message)](book, asker, message)
+        if answer is not None:
+            book.reply(asker.ticket, answer)
 
 
 def is_heard(book: Book, asker: Asker, message: TrainerMessage) -> bool:
@@ -116,12 +111,10 @@ def refusal_of(
     return None
 
 
-def _join(book: Book, asker: Asker, message: JoinTrainer) -> None:
+def _join(book: Book, asker: Asker, message: JoinTrainer) -> Message:
     state, live = book.durable, book.durable.trainers.get(message.trainer)
     if message.trainer != asker.role:
-        text = f"{asker.role} asked to join as {message.trainer}"
-        book.refuse(asker.ticket, "invalid", text)
-        return
+        return book.refusal("invalid", f"{asker.role} asked to join as {message.trainer}")
     if live is None or live != message.previous:
         if live is not None:
             reason = f"{message.trainer} joined again from process {message.pid}"
@@ -138,75 +131,64 @@ def _join(book: Book, asker: Asker, message: JoinTrainer) -> None:
         for server, incarnation in sorted(state.servers.items())
         if (member := book.members.info(incarnation)) is not None
     }
-    book.reply(
-        asker.ticket,
-        Joined(
-            incarnation=live,
-            timeline=state.timeline,
-            generation=state.generation,
-            pace=book.config.pace,
-            seed=book.config.seed,
-            servers=servers if held_up is None else {},
-            wait=held_up,
-            beat_s=min(1.0, book.config.timeout_s / 5),
-            undone=tuple(state.undone),
-            returned=state.returned,
-            trainers=count_trainers(book),
-        ),
+    return Joined(
+        incarnation=live,
+        timeline=state.timeline,
+        generation=state.generation,
+        pace=book.config.pace,
+        seed=book.config.seed,
+        servers=servers if held_up is None else {},
+        wait=held_up,
+        beat_s=min(1.0, book.config.timeout_s / 5),
+        undone=tuple(state.undone),
+        returned=state.returned,
+        trainers=count_trainers(book),
     )
 
 
-def _share(book: Book, asker: Asker, message: SharePart) -> None:
+def _share(book: Book, asker: Asker, message: SharePart) -> Refusal | None:
     record = book.durable.parts.get(message.spec.part)
     if record is not None:
         reason = why_not_same(record.plan.spec, message.spec)
-        if reason is not None:
-            book.refuse(asker.ticket, "mismatch", reason)
-            return
-    others = list(book.durable.trained().values())
-    reason = None if record else why_not_among(others, message.spec)
+    else:
+        reason = why_not_among(list(book.durable.trained().values()), message.spec)
+        reason = None if reason is None else f"share: {reason}"
     if reason is not None:
-        book.refuse(asker.ticket, "mismatch", f"share: {reason}")
-        return
-    book.park(
-        book.questions.shares, (message.incarnation, message.spec.part), asker, message
-    )
+        return book.refusal("mismatch", reason)
+    key = (message.incarnation, message.spec.part)
+    book.park(book.questions.shares, key, asker, message)
+    return None
 
 
-def _uploaded(book: Book, asker: Asker, message: PartUploaded) -> None:
+def _uploaded(book: Book, _: Asker, message: PartUploaded) -> Message:
     record = book.durable.parts.get(message.part)
     if record is not None and not record.is_ready:
         if record.uploader != message.incarnation:
             text = f"part {message.part} is uploaded by incarnation {record.uploader}"
-            book.refuse(asker.ticket, "stale", text)
-            return
+            return book.refusal("stale", text)
         book.commit(PartReady(message.part))
-    book.reply(asker.ticket, Done())
+    return Done()
 
 
-def _unshare(book: Book, asker: Asker, message: UnsharePart) -> None:
-    record = book.durable.parts[message.part]
-    if not record.plan.has_ended:
+def _unshare(book: Book, _: Asker, message: UnsharePart) -> Message:
+    if not book.durable.parts[message.part].plan.has_ended:
         book.commit(PartEnded(message.part))
-    book.reply(asker.ticket, Done())
+    return Done()
 
 
-def _begin_stage(book: Book, asker: Asker, message: BeginStage) -> None:
+def _begin_stage(book: Book, asker: Asker, message: BeginStage) -> Message:
     agreed = book.durable.stages.get(message.spec.stage)
     if agreed is None:
         book.commit(StageRegistered(message.spec))
-    elif agreed == replace(message.spec, loop=agreed.loop):
-        if agreed.loop != message.spec.loop:
-            book.reply(asker.ticket, ShuffledAs(loop=agreed.loop))
-            return
-    else:
+    elif agreed != replace(message.spec, loop=agreed.loop):
         text = (
             f"stage {agreed.stage} was begun with {agreed}, {asker.role} brings "
             f"{message.spec}: all trainers must bring the same data, sizes and seed"
         )
-        book.refuse(asker.ticket, "mismatch", text)
-        return
-    book.reply(asker.ticket, Done())
+        return book.refusal("mismatch", text)
+    elif agreed.loop != message.spec.loop:
+        return ShuffledAs(loop=agreed.loop)
+    return Done()
 
 
 def _ask_lease(book: Book, asker: Asker, message: AskLease) -> None:
@@ -230,82 +212,64 @@ def _may_go_on(book: Book, asker: Asker, message: MayGoOn) -> None:
     book.park(book.questions.ahead, message.incarnation, asker, message)
 
 
-def _tracked_kept(book: Book, asker: Asker, message: TrackedKept) -> None:
+def _tracked_kept(book: Book, _: Asker, message: TrackedKept) -> Message:
     tracked_kept(book, book.keeping, message)
-    book.reply(asker.ticket, Done())
+    return Done()
 
 
-def _buffers_kept(book: Book, asker: Asker, message: BuffersKept) -> None:
-    buffers_kept(book.keeping, message)
-    book.reply(asker.ticket, Done())
+def _buffers_kept(book: Book, _: Asker, message: BuffersKept) -> Message:
+    share = AverageShare(message.number, message.records)
+    book.keeping.buffers[message.incarnation] = share
+    return Done()
 
 
-def _hand_back(book: Book, asker: Asker, message: HandBack) -> None:
+def _hand_back(book: Book, asker: Asker, message: HandBack) -> Message:
     acked_by_token = dict(zip(message.tokens, message.acked, strict=True))
+    return _give_back(book, asker, message, acked_by_token)
+
+
+def _fail_task(book: Book, asker: Asker, message: FailTask) -> Message:
+    return _give_back(book, asker, message, {message.token: message.acked})
+
+
+def _give_back(
+    book: Book, asker: Asker, message: HandBack | FailTask, acked_by_token: dict[int, int]
+) -> Message:
     give_back(book, book.progress, book.seen, message, acked_by_token)
     book.rounds.drop(asker.role)
     book.deadlines.goes_on(message.incarnation, book.durable, book.now)
-    book.reply(asker.ticket, Done())
+    return Done()
 
 
-def _fail_task(book: Book, asker: Asker, message: FailTask) -> None:
-    give_back(book, book.progress, book.seen, message, {message.token: message.acked})
-    book.rounds.drop(asker.role)
-    book.deadlines.goes_on(message.incarnation, book.durable, book.now)
-    book.reply(asker.ticket, Done())
-
-
-def _finish_task(book: Book, asker: Asker, message: FinishTask) -> None:
-    book.reply(asker.ticket, finish_task(book, book.progress, book.deadlines, message))
-
-
-def _ask_results(book: Book, asker: Asker, message: AskResults) -> None:
-    book.reply(asker.ticket, page_of_results(book.durable, message))
-
-
-def _keep_value(book: Book, asker: Asker, message: KeepValue) -> None:
-    book.reply(asker.ticket, keep_value(book, message))
-
-
-def _beat(book: Book, asker: Asker, message: Beat) -> None:
+def _beat(book: Book, _: Asker, message: Beat) -> Message:
     info = book.members.heard(message.incarnation, book.now)
     if message.evaluated > info.evaluated:
         info.evaluated = message.evaluated
         book.deadlines.has_begun(message.incarnation)
         book.deadlines.goes_on(message.incarnation, book.durable, book.now)
-    is_current = message.timeline == book.durable.timeline
-    if message.bounded_clock is not None and is_current:
-        book.clocks.tell(message.incarnation, message.bounded_clock, book.durable.queue)
+    state = book.durable
+    if message.bounded_clock is not None and message.timeline == state.timeline:
+        book.clocks.tell(message.incarnation, message.bounded_clock, state.queue)
     info.clock = max(info.clock, message.clock)
     info.state = message.state or info.state
     info.wait, info.wait_s = message.wait, book.now
-    state, pauses = book.durable, book.pauses()
-    beaten = Beaten(timeline=state.timeline, stopped=state.stopped, pauses=pauses)
-    book.reply(asker.ticket, beaten)
+    return Beaten(timeline=state.timeline, stopped=state.stopped, pauses=book.pauses())
 
 
-def _claim_once(book: Book, asker: Asker, message: ClaimOnce) -> None:
+def _claim_once(book: Book, asker: Asker, message: ClaimOnce) -> Message:
     once = book.durable.once
     if message.name not in once:
         book.commit(OnceClaimed(message.name, asker.role))
-    book.reply(asker.ticket, Claimed(mine=once[message.name] == asker.role))
+    return Claimed(mine=once[message.name] == asker.role)
 
 
-def _claim_values(book: Book, asker: Asker, message: ClaimValues) -> None:
-    book.reply(asker.ticket, answer_claim(book, book.seen, book.servers, message))
-
-
-def _values_set(book: Book, asker: Asker, message: ValuesSet) -> None:
-    book.reply(asker.ticket, were_set(book, book.seen, message))
-
-
-def _stop(book: Book, asker: Asker, message: Stop) -> None:
+def _stop(book: Book, _: Asker, message: Stop) -> Message:
     if book.durable.stopped is None:
         book.commit(StopRequested(message.reason))
-    book.reply(asker.ticket, Done())
+    return Done()
 
 
-def _log(book: Book, asker: Asker, message: Log) -> None:
+def _log(book: Book, asker: Asker, message: Log) -> Message:
     book.metrics.note(message.numbers, message.ages_s, book.now)
     saw_numbers(book.pace, message.numbers)
     fields: dict[str, object] = {
@@ -314,59 +278,47 @@ def _log(book: Book, asker: Asker, message: Log) -> None:
         "numbers": message.numbers,
     }
     book.effect(Happened("log", fields))
-    book.reply(asker.ticket, Done())
+    return Done()
 
 
-def _computed(book: Book, asker: Asker, message: Computed) -> None:
+def _computed(book: Book, asker: Asker, message: Computed) -> Message:
     told = {name: getattr(message, name) for name in ("batches", "seconds", "mean_s")}
     book.effect(Happened("computed", {"trainer": asker.role, **told}))
-    book.reply(asker.ticket, Done())
+    return Done()
 
 
-def _save(book: Book, asker: Asker, message: Save) -> None:
+def _save(book: Book, asker: Asker, message: Save) -> Refusal | None:
     if book.durable.broken is not None:
         text = f"the job has failed: {book.durable.broken}"
-        book.reply(asker.ticket, Refusal(kind="invalid", text=text))
-        return
+        return Refusal(kind="invalid", text=text)
     if message.left is not None:
         book.seen.asked_stage[asker.role] = message.left + 1
     book.park(book.questions.saves, message.incarnation, asker, message)
+    return None
 
 
-def _leave(book: Book, asker: Asker, message: Leave) -> None:
-    holds = bool(book.durable.queue.held_by(message.incarnation))
-    uploads = any(
-        record.uploader == message.incarnation for record in book.durable.parts.values()
+def _leave(book: Book, asker: Asker, message: Leave) -> Message:
+    incarnation, state = message.incarnation, book.durable
+    is_in_the_middle = (
+        state.queue.does_hold(incarnation)
+        or any(record.uploader == incarnation for record in state.parts.values())
+        or must_return(book, book.keeping, book.questions, incarnation)
+        or book.seen.setter == incarnation
     )
-    takes_along = must_return(book, book.keeping, book.questions, message.incarnation)
-    sets = book.seen.setter == message.incarnation
-    if (
-        holds or uploads or takes_along or sets
-    ):  # half done: it is fenced, as if it had died
-        loss = Loss(message.incarnation, "exited", f"{asker.role} left in the middle")
-        lose(book, loss)
+    if is_in_the_middle:  # it is fenced, as if it had died
+        lose(book, Loss(incarnation, "exited", f"{asker.role} left in the middle"))
     else:
-        book.commit(TrainerLeft(asker.role, message.incarnation, message.is_done))
-        book.forget_trainer(asker.role, message.incarnation)
-    book.reply(asker.ticket, Done())
+        book.commit(TrainerLeft(asker.role, incarnation, message.is_done))
+        book.forget_trainer(asker.role, incarnation)
+    return Done()
 
 
-def _records(book: Book, asker: Asker, message: AskRecords) -> None:
-    assert message.incarnation
-    book.reply(asker.ticket, Records(records=book.count_records()))
-
-
-def _door_opened(book: Book, asker: Asker, message: DoorOpened) -> None:
+def _door_opened(book: Book, _: Asker, message: DoorOpened) -> Message:
     book.members.heard(message.incarnation, book.now).address = message.address
-    book.reply(asker.ticket, Done())
+    return Done()
 
 
-def _peers(book: Book, asker: Asker, message: AskPeers) -> None:
-    assert message.incarnation
-    book.reply(asker.ticket, peers_of(book.durable, book.members))
-
-
-_ANSWERS: dict[type[Message], Callable[[Book, Asker, Any], None]] = {
+_ANSWERS: dict[type[Message], Callable[[Book, Asker, Any], Message | None]] = {
     Tick: tick_asked,
     CommitStep: step_asked,
     JoinTrainer: _join,
@@ -380,20 +332,20 @@ _ANSWERS: dict[type[Message], Callable[[Book, Asker, Any], None]] = {
     BuffersKept: _buffers_kept,
     HandBack: _hand_back,
     FailTask: _fail_task,
-    FinishTask: _finish_task,
-    AskResults: _ask_results,
-    KeepValue: _keep_value,
+    FinishTask: lambda book, _, told: finish_task(book, told),
+    AskResults: lambda book, _, asked: page_of_results(book.durable, asked),
+    KeepValue: lambda book, _, told: keep_value(book, told),
     Beat: _beat,
     ClaimOnce: _claim_once,
-    ClaimValues: _claim_values,
-    ValuesSet: _values_set,
+    ClaimValues: lambda book, _, asked: answer_claim(book, book.seen, book.servers, asked),
+    ValuesSet: lambda book, _, told: were_set(book, book.seen, told),
     Stop: _stop,
     Log: _log,
     Computed: _computed,
     Save: _save,
     Leave: _leave,
-    AskRecords: _records,
+    AskRecords: lambda book, _, __: Records(records=book.count_records()),
     DoorOpened: _door_opened,
-    AskPeers: _peers,
+    AskPeers: lambda book, _, __: peers_of(book.durable, book.members),
     Meet: meet,
 }

@@ -7,19 +7,18 @@ from collections.abc import Callable
 from itertools import chain, islice
 from typing import Any
 
-from paceline.coordinator.decisions import (
+from paceline.coordinator.decisions.checkpoints import cut_wait, waits_for_cut
+from paceline.coordinator.decisions.leases import (
     choose_cell,
-    cut_wait,
     is_mid_step,
     missing_from_ring,
     participants,
     takers,
     wait_for_fences,
-    wait_for_kept,
-    wait_for_pace,
     wait_of_all,
-    waits_for_cut,
 )
+from paceline.coordinator.decisions.pace_changes import wait_for_pace
+from paceline.coordinator.decisions.tracked import wait_for_kept
 from paceline.coordinator.ledgers import Book, Parked
 from paceline.ids import trainer_id
 from paceline.messages.locking import CommitStep

@@ -7,7 +7,7 @@ that broke one lie beside what it had learned, and its error is printed::
     make fuzz                                     a minute for each target
     .venv/bin/python tools/fuzz.py 600 messages   ten minutes for one
 
-The targets are those of `paceline.testing.parsers`, and ``made-up``: messages that the
+The targets are those of `tests.testing.parsers`, and ``made-up``: messages that the
 types allow, with a few bytes changed. Needs the extra ``fuzz``.
 """
 
@@ -24,7 +24,6 @@ sys.path.insert(0, str(ROOT))  # for what the tests make up
 with atheris.instrument_imports(include=["paceline"]):
     from paceline.messages.shared import Refusal
     from paceline.messages.watching import AskStatus
-    from paceline.testing.parsers import LINKS, PARSERS, read_messages
     from paceline.transport.frames import Kind, encode_frame
     from paceline.transport.handshake.handshake import (
         Challenge,
@@ -33,6 +32,7 @@ with atheris.instrument_imports(include=["paceline"]):
         Proof,
         Welcome,
     )
+    from tests.testing.parsers import LINKS, PARSERS, read_messages
 
 FOUND = ROOT / "build" / "fuzz"
 SECONDS = 60

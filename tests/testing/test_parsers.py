@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 
 from paceline.errors import UsageError
 from paceline.messages.trainer import SharePart
-from paceline.testing.parsers import LINKS, PARSERS, read_messages, read_stream
 from paceline.transport.frames import Kind, encode_frame
 from paceline.transport.handshake.handshake import (
     Challenge,
@@ -16,6 +15,7 @@ from paceline.transport.handshake.handshake import (
     Proof,
     Welcome,
 )
+from tests.testing.parsers import LINKS, PARSERS, read_messages, read_stream
 from tests.testing.wire_values import damaged, message_bytes
 
 unhurried = settings(deadline=None, max_examples=50)

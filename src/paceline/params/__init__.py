@@ -4,7 +4,7 @@
 
     blocks, partition    how a part is cut, and where its slots lie (no torch, no numpy)
     dense                an optimize block: a slice of a parameter with its optimizer
-    rows/                a table: id -> row, with numba kernels and their NumPy twins
+    rows/                a table: id -> row, with numba kernels
     shard                all slots of one server
 
 Import the modules by name; this one imports nothing, so that the coordinator can cut and

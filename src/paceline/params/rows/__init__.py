@@ -10,7 +10,7 @@
     following    rows that follow the optimizer of a ``torch.optim``
     combining, values   tables of the user's own
     snapshot     the rows of a table as of one moment
-    compiled/    the loops of all of them, and the same in plain NumPy
+    compiled/    the loops of all of them
 
 Only this room imports numba.
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from paceline.transport.streams.connection import connect_stream
     from paceline.transport.streams.door import Door
     from paceline.transport.streams.listener import StreamListener
-    from paceline.transport.streams.receiving import Frame, FrameReader, Place, Placed
+    from paceline.transport.streams.receiving import Frame, Place, Placed
     from paceline.transport.streams.tcp_socket import (
         TcpDoor,
         hold_port,
@@ -35,7 +35,6 @@ __all__ = [
     "Door",
     "Frame",
     "FrameChannel",
-    "FrameReader",
     "Place",
     "Placed",
     "Received",
@@ -53,7 +52,6 @@ _LAZY = {  # {name: the module that defines it}
     "Door": "paceline.transport.streams.door",
     "Frame": "paceline.transport.streams.receiving",
     "FrameChannel": "paceline.transport.streams.channel",
-    "FrameReader": "paceline.transport.streams.receiving",
     "Place": "paceline.transport.streams.receiving",
     "Placed": "paceline.transport.streams.receiving",
     "Received": "paceline.transport.streams.channel",

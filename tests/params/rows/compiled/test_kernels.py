@@ -8,8 +8,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from paceline.params.rows.compiled import kernels, reference, step_kernels
+from paceline.params.rows.compiled import kernels, step_kernels
 from paceline.params.rows.id_map import empty_cells
+from tests.params.rows.compiled import reference
 
 LOW, HIGH = -(2**63), 2**63 - 1
 keys = st.integers(0, 2**64 - 1)

@@ -6,7 +6,6 @@
     signatures              how they are compiled
     kernel_cache            where they are kept
     prefetch                a hint to the processor
-    reference               the same in plain NumPy: the tests' oracle
 """
 
 from paceline.params.rows.compiled import kernels, step_kernels

@@ -1,7 +1,7 @@
 """The compiled loops of the row path: hashing, id map, new rows, grouping, sums.
 
 `signatures` says how they are compiled (``python -m paceline.params.rows.compiled.kernels``
-warms numba's cache), `step_kernels` has the steps of optimizers, and `reference` holds the
+warms numba's cache), `step_kernels` has the steps of optimizers. The tests hold both to the
 same functions in plain NumPy.
 
 Arguments that may lie in a received or to-be-sent frame may be read-only or unaligned.

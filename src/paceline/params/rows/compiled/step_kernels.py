@@ -1,8 +1,7 @@
 """The compiled steps of row optimizers.
 
 ``rows`` (n,) are distinct, gradient i (dim,) is of rows[i]; values and state are (rows
-made, dim), or (rows made, 1) for one number a row. `reference` holds the same functions in
-plain NumPy, `signatures` says how they are compiled.
+made, dim), or (rows made, 1) for one number a row. `signatures` says how they are compiled.
 
 Gradients may lie in a received frame, read-only or unaligned. Nothing here checks a shape
 or an index: callers do.

@@ -54,7 +54,7 @@ from paceline.transport.handshake import (
     decode_as,
 )
 from paceline.transport.requests import decode_message
-from paceline.transport.streams import FrameReader, Placed
+from paceline.transport.streams.receiving import FrameReader, Placed
 
 Parser = Callable[[bytes], None]
 

@@ -18,11 +18,7 @@ class Every(NamedTuple):
 
 
 def parse_every(option: str, text: str) -> Every:
-    """Read how often something is to be done.
-
-    Args:
-        option: its name, for the error.
-        text: what was typed; ``0`` is ``off``.
+    """Read how often something is to be done; ``0`` is ``off``.
 
     Raises:
         UsageError: it is neither a duration, nor a number of steps, nor ``off``.

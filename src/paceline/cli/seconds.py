@@ -11,11 +11,7 @@ _UNITS_S = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
 def parse_seconds(option: str, text: str) -> float:
-    """Read a duration.
-
-    Args:
-        option: its name, for the error.
-        text: what was typed.
+    """Read a duration, the value of an option.
 
     Raises:
         UsageError: it is no duration.

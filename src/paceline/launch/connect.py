@@ -86,12 +86,7 @@ def connect() -> Session:
 
 
 def _end_closed() -> None:
-    """Make room for another session, where there can be one.
-
-    Raises:
-        UsageError: this process is a trainer of a job, and has left it.
-        Interrupted: the user has ended the last job, and wants no other.
-    """
+    """Make room for another session, where there can be one."""
     if not _jobs:
         raise UsageError(
             "connect() after close(): this process is a trainer of a job, has left it, and "

@@ -56,13 +56,7 @@ LOOK_EVERY_S = 0.02  # whether a cut is there
 
 @final
 class EmbeddedJob:
-    """All roles of a job in this process.
-
-    Attributes:
-        path: of the job's folder.
-        summary: how the job ended; None until it is closed.
-        verdict: the same, and why.
-    """
+    """All roles of a job in this process; ``summary`` and ``verdict``: how it has ended."""
 
     def __init__(
         self,
@@ -178,8 +172,7 @@ class EmbeddedJob:
     def close(self, verdict: Verdict | None = None) -> dict[str, object]:
         """End the job; its summary is written and returned. May be repeated.
 
-        Args:
-            verdict: how it ended, when it did not end by itself: sessions do not leave.
+        With a verdict it did not end by itself: sessions do not leave.
         """
         if self.summary is not None:
             return self.summary.as_dict()
@@ -198,10 +191,8 @@ class EmbeddedJob:
     def leave_as_is(self, status: JobStatus | None) -> None:
         """Its process ends this moment: nothing is waited for, and nothing closed.
 
-        What was journalled and cut is there, as after a kill; the summary says how it went.
-
-        Args:
-            status: the last that is known.
+        What was journalled and cut is there, as after a kill; the summary says how it went,
+        by the last status that is known.
         """
         trouble = None if status is None else status.trouble
         why = "interrupted" if trouble is None else f"interrupted; {trouble.text}"

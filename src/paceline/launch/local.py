@@ -52,14 +52,9 @@ LAST_RUN_S = 10.0  # the coordinator of a killed launcher closes within 4 s
 
 
 class LocalRun(NamedTuple):
-    """What to run.
+    """What to run: a job in a folder that is yet unclaimed, or that goes on.
 
-    Args:
-        config: the job.
-        script: what trainers run.
-        job: its folder, yet unclaimed; or that of the job that goes on.
-        is_resumed: go on where the folder's last run ended, with the numbers of trainers
-            and servers of ``config``.
+    If it does, then with the numbers of trainers and servers of ``config``.
     """
 
     config: JobConfig
@@ -234,9 +229,7 @@ def _servers(config: JobConfig) -> list[str]:
 def describe_run(run: LocalRun, here: Path) -> str:
     """A run in a line, as it begins: where it lies, and how many are to do what.
 
-    Args:
-        run: what is run.
-        here: the working folder; a job folder below it is named as seen from it.
+    A job folder below the working folder ``here`` is named as seen from it.
     """
     config, path = run.config, run.job.path
     folder = path.relative_to(here) if path.is_relative_to(here) else path

@@ -24,7 +24,6 @@ class OutsideDoor:
     """Passes questions on, but those that need a launcher; a transport's `Service`."""
 
     def __init__(self, coordinator: Service) -> None:
-        """Stand before the coordinator."""
         self._coordinator = coordinator
 
     def received(

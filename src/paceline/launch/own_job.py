@@ -52,12 +52,7 @@ INTERRUPTED_CODE = EXIT_CODES[Ending.INTERRUPTED]
 
 @final
 class OwnJob:
-    """One trainer, one server, in lockstep, in the process of the script.
-
-    Attributes:
-        job: the embedded job.
-        session: of its trainer.
-    """
+    """One trainer, one server, in lockstep, in the process of the script."""
 
     def __init__(
         self,
@@ -70,16 +65,11 @@ class OwnJob:
         is_quiet: bool = False,
         is_interactive: bool = False,
     ) -> None:
-        """Start it and join it.
+        """Start the job in a folder and join it.
 
-        Args:
-            config: the job.
-            folder: of the job.
-            script: that goes on with it, in `paceline run`.
-            output: what the user sees.
-            end_process: ends the process with a code, when its script does not leave.
-            is_quiet: say only what goes wrong.
-            is_interactive: somebody types what is to be done next.
+        ``script`` goes on with it, in `paceline run`; ``end_process`` ends the process with
+        a code, when its script does not leave. ``is_quiet``: say only what goes wrong;
+        ``is_interactive``: somebody types what is to be done next.
 
         Raises:
             UsageError: the folder belongs to another job.
@@ -118,8 +108,7 @@ class OwnJob:
     def end(self, failure: BaseException | None) -> Verdict | None:
         """The script is over: end the job, and say how it has ended. May be repeated.
 
-        Args:
-            failure: what the script ended with, if that is known.
+        ``failure`` is what the script ended with, if that is known.
 
         Returns:
             How it ended; None in a forked process, which has no job.

@@ -33,18 +33,12 @@ class Parting:
     """What has been asked for, and when."""
 
     def __init__(self) -> None:
-        """Nobody has asked for anything."""
         self._asked_s: float | None = None
         self._last_s = 0.0
         self._is_over = False
 
     def asked(self, now: float, *, is_stuck: bool = False) -> Act | None:
-        """The user wants the end.
-
-        Args:
-            now: the time.
-            is_stuck: whether the script is over, and waits for space on a full disk.
-        """
+        """The user wants the end; ``is_stuck``: of a script that waits for a full disk."""
         is_another = now - self._last_s >= TOGETHER_S
         self._last_s = now
         if self._asked_s is None:

@@ -16,7 +16,6 @@ class Damage:
     """Damages newest cuts in one folder, and remembers which."""
 
     def __init__(self, cuts: Path) -> None:
-        """Damage nothing yet."""
         self._store = BlobStore(str(cuts))
         self.folders: list[str] = []  # of damaged cuts, in order
 

@@ -32,7 +32,6 @@ class UnixAddress(NamedTuple):
     path: str
 
     def __str__(self) -> str:
-        """As it is written in messages and on the command line."""
         return f"unix:{self.path}"
 
 
@@ -43,7 +42,6 @@ class TcpAddress(NamedTuple):
     port: int
 
     def __str__(self) -> str:
-        """As it is written in messages and on the command line."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"tcp:{host}:{self.port}"
 
@@ -59,7 +57,6 @@ class InProcessAddress(NamedTuple):
     name: str
 
     def __str__(self) -> str:
-        """As it is written in messages and on the command line."""
         return f"inproc:{self.name}"
 
 

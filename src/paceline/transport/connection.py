@@ -38,15 +38,9 @@ class Answer(NamedTuple):
 
 
 class Connection(ABC):
-    """A link to another role, as its client sees it.
-
-    Attributes:
-        address: what it is connected to.
-        welcome: who answered there.
-    """
+    """A link to another role, as its client sees it."""
 
     def __init__(self, address: str, welcome: Welcome, clock: Clock) -> None:
-        """Name the other end."""
         self.address = address
         self.welcome = welcome
         self._clock = clock
@@ -111,7 +105,6 @@ class Connection(ABC):
         return self.wait_reply(request_id, deadline.remaining_s())
 
     def __enter__(self) -> Self:
-        """The connection itself."""
         return self
 
     def __exit__(
@@ -120,5 +113,4 @@ class Connection(ABC):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Close."""
         self.close()

@@ -267,7 +267,6 @@ class InProcessConnection(Connection):
         limits: Limits,
         clock: Clock,
     ) -> None:
-        """Take over after the handshake."""
         super().__init__(address, welcome, clock)
         self._desk = desk
         self._limits = limits

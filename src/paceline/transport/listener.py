@@ -1,8 +1,4 @@
-"""A place where a service can be reached, and what it may spend.
-
-Made by `paceline.transport.opening.listen`; the transports are `stream_listener`
-and `inprocess`.
-"""
+"""A place where a service can be reached, and what it may spend."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -45,14 +41,9 @@ DEFAULT_BOUNDS = Bounds()
 
 
 class Listener(ABC):
-    """A place where a service can be reached.
-
-    Attributes:
-        address: where.
-    """
+    """A place where a service can be reached; listening begins with construction."""
 
     def __init__(self, address: str) -> None:
-        """Listening begins with construction."""
         self.address = address
 
     @abstractmethod
@@ -76,7 +67,6 @@ class Listener(ABC):
         """
 
     def __enter__(self) -> Self:
-        """The listener itself."""
         return self
 
     def __exit__(
@@ -85,5 +75,4 @@ class Listener(ABC):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Close."""
         self.close()

@@ -46,16 +46,9 @@ def connect(
     timeout_s: float,
     secret: Secret | None = None,
 ) -> Connection:
-    """Connect to a listener and shake hands.
+    """Connect to a listener and shake hands, within ``timeout_s``.
 
-    Args:
-        address: of the listener.
-        hello: who comes.
-        reply_type: the message, or union of messages, that replies are.
-        limits: of frames sent and received.
-        clock: for deadlines.
-        timeout_s: for connecting and shaking hands together.
-        secret: the run's; proved over TCP, and not used elsewhere.
+    The run's secret is proved over TCP, and not used elsewhere.
 
     Raises:
         PeerLost: nobody listens there (yet, or any more).
@@ -64,8 +57,6 @@ def connect(
             is none of ours at all.
         DeadlineExceeded: the listener does not answer.
         UsageError: the address is none, or needs a secret.
-
-    Waits: for the listener to answer, at most ``timeout_s``.
     """
     where = parse_address(address)
     if isinstance(where, InProcessAddress):
@@ -138,11 +129,7 @@ def _open_door(where: UnixAddress | TcpAddress, secret: Secret | None) -> Door:
 
 
 def _needed_secret(where: UnixAddress | TcpAddress, secret: Secret | None) -> Secret | None:
-    """What is to be proved there.
-
-    Raises:
-        UsageError: something is, but there is no secret.
-    """
+    """What is to be proved there."""
     if isinstance(where, UnixAddress):
         return None
     if secret is None:

@@ -36,10 +36,8 @@ class PatientConnection:
     ) -> None:
         """Connect to nobody yet.
 
-        Args:
-            connect: makes a fresh connection, or raises `TransportError`.
-            keeps_late: a reply that does not come in time is no loss: the connection
-                stays, since the other end takes hanging up for death.
+        With ``keeps_late`` a reply that does not come in time is no loss: the connection
+        stays, since the other end takes hanging up for death.
         """
         self._connect, self._keeps_late = connect, keeps_late
         self._pause_s = FIRST_PAUSE_S
@@ -72,10 +70,7 @@ class PatientConnection:
     ) -> msgspec.Struct:
         """Ask until there is an answer.
 
-        Args:
-            message: the question.
-            deadline: until when.
-            look: called after each loss; raises if nobody will come back.
+        ``look`` is called after each loss, and raises if nobody will come back.
 
         Raises:
             PeerLost: nobody was there until the deadline; why the last try failed.

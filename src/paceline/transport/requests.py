@@ -41,7 +41,6 @@ class OpenRequests:
     """Numbers, landings and replies of one connection."""
 
     def __init__(self, reply_type: MessageType) -> None:
-        """Expect replies of this type."""
         # Guards this object and, in a socket's connection, its receiving side; notified
         # after every change that may end somebody's wait.
         self.changed = threading.Condition()

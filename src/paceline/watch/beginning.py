@@ -19,7 +19,6 @@ class Beginning:
     """Tells it with the first status that knows it."""
 
     def __init__(self) -> None:
-        """Nothing has been told."""
         self._is_told = False
 
     def told(self, status: JobStatus) -> list[str]:

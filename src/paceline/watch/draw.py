@@ -280,9 +280,7 @@ def _draw_marks(axes: "Axes", marks: list[Mark], *, with_names: bool) -> None:
 def lanes(places: Sequence[float], names: Sequence[str]) -> list[int | None]:
     """In which line each name stands, so that none lies on another; None: in none.
 
-    Args:
-        places: where each begins, from 0 to 1, in order.
-        names: what is to be written there.
+    ``places`` are where each begins, from 0 to 1, in order.
     """
     free_at = [0.0] * MOST_LANES
     found: list[int | None] = []

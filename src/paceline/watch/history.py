@@ -45,7 +45,6 @@ class History:
     """A run, as its events tell it."""
 
     def __init__(self) -> None:
-        """Nothing has happened."""
         self.progress: list[Progress] = []
         self.metrics: dict[str, dict[str, list[Logged]]] = {}  # {metric: {trainer: ...}}
         self.marks: list[Mark] = []

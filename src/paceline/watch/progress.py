@@ -40,7 +40,6 @@ class Bar(Show):
     """A bar that stays in its line."""
 
     def __init__(self, console: Console) -> None:
-        """Show an empty bar."""
         self._rate, self._beginning = Rate(), Beginning()
         self._bar = Progress(
             SpinnerColumn(),

@@ -23,7 +23,6 @@ class Rate:
     """Records per second over the last few seconds."""
 
     def __init__(self) -> None:
-        """Nothing has been seen."""
         self._seen: deque[tuple[float, int]] = deque()  # (seconds, records)
         self._kind: StageKind = "train"  # of the stage that they are of
         self._stands_at: tuple[StageKind, int] | None = None  # the count, and since when

@@ -172,15 +172,9 @@ def summarize(
     job_dir: str,
     time: RunTime,
 ) -> Summary:
-    """Sum a run up.
+    """Sum a run up that took so many seconds from the first process's start.
 
-    Args:
-        status: the coordinator's last word; None if it never spoke.
-        verdict: how the run ended.
-        restarts: processes started again.
-        seconds: how long the run took, from the first process's start.
-        job_dir: path of the job folder.
-        time: when its first batch came, and how long it trained.
+    ``status`` is the coordinator's last word; None if it never spoke.
     """
     records = status.records if status else 0
     return Summary(

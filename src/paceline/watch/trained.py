@@ -16,13 +16,11 @@ from paceline.messages.watching import JobStatus, Trained
 class RunTime:
     """What the statuses of one run come to.
 
-    Attributes:
-        start_s: from the run's start to its first lease in a loop over batches; None
-            before that.
+    ``start_s`` is from the run's start to its first lease in a loop over batches; None
+    before that.
     """
 
     def __init__(self, started_s: float) -> None:
-        """Nothing was told yet; the run began at ``started_s``."""
         self.start_s: float | None = None
         self._started_s = started_s
         self._records_before = 0  # of the job, when its loops began in this run

@@ -17,7 +17,6 @@ class Troubles:
     """What was said of it."""
 
     def __init__(self) -> None:
-        """All is well."""
         self._journal: Trouble | None = None
         self._checkpoint: Trouble | None = None
         self._again_s = 0.0  # when what lasts is said again

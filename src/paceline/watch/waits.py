@@ -30,9 +30,7 @@ def waited_for(
 ) -> list[WaitedFor]:
     """Who is waited for, and waits for nobody: first whom most wait for.
 
-    Args:
-        processes: of the job; where all wait in a circle, all of it is told.
-        least_s: shorter waits are none.
+    Where all wait in a circle, all of it is told; waits shorter than ``least_s`` are none.
     """
     waiting = {p.id: p.wait for p in processes if p.wait and p.wait.since_s >= least_s}
     found: dict[str, list[str]] = {}  # {role: who waits for it}

@@ -30,11 +30,8 @@ def hold_addresses(
 ) -> Iterator[dict[str, str]]:
     """Where roles will listen, and nobody else while this is held: {role: address}.
 
-    Args:
-        transport: over what.
-        sockets: the private folder of the job's Unix sockets.
-        roles: role ids.
-        host: over TCP, an IP address of this host that whoever asks them can reach.
+    Over Unix sockets in the private folder ``sockets``; over TCP at ``host``, an IP address
+    of this machine that whoever asks them can reach.
 
     Raises:
         UsageError: the host is none of this machine's.

@@ -31,13 +31,7 @@ class Command(NamedTuple):
 
 
 class UserScript(NamedTuple):
-    """The user's loop: a script and its own arguments.
-
-    Args:
-        path: of its file; of a module, its name.
-        arguments: its own.
-        is_module: it is found as ``python -m`` would find it.
-    """
+    """The user's loop: a script, or a module as of ``python -m``, and its own arguments."""
 
     path: str
     arguments: Sequence[str]
@@ -52,13 +46,10 @@ class UserScript(NamedTuple):
 def role_command(
     place: Place, script: UserScript, base: Mapping[str, str], threads: int
 ) -> Command:
-    """What the process of ``place`` runs.
+    """What the process of ``place`` runs, by its role.
 
-    Args:
-        place: where it stands; its role decides.
-        script: what trainers run.
-        base: the launcher's own environment.
-        threads: intra-op threads of a trainer, unless ``base`` says it itself.
+    ``threads`` are a trainer's for one operation, unless ``base``, the launcher's own
+    environment, says it itself.
     """
     environment = {**base, **place.variables()}
     if role_kind(place.role) != "trainer":
@@ -82,11 +73,7 @@ def file_of(script: UserScript) -> str:
 
 
 def require_script(script: UserScript, here: Path) -> None:
-    """Let there be something to run.
-
-    Args:
-        script: as the user names it.
-        here: the working folder.
+    """Let there be something to run, as seen from the working folder ``here``.
 
     Raises:
         UsageError: there is no such file or module, and where it was looked for.
@@ -120,12 +107,7 @@ def require_script(script: UserScript, here: Path) -> None:
 
 
 def _find(name: str, folders: Sequence[str]) -> Sequence[str] | None:
-    """Where modules of a module lie, if it is a package; None if there is none of it.
-
-    Args:
-        name: with those of the packages that it lies in.
-        folders: where to look.
-    """
+    """Where modules of a module lie, if it is a package; None if there is none of it."""
     portions: list[str] = []
     for folder in folders:
         finder = pkgutil.get_importer(folder)

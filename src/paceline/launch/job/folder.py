@@ -84,7 +84,6 @@ class JobDir:
     """The paths of a job folder, and its small files."""
 
     def __init__(self, path: Path) -> None:
-        """Name the paths; nothing is made or read."""
         self.path = path.absolute()
         self.config = self.path / "job.json"
         self.journal = self.path / "journal.sqlite"
@@ -115,8 +114,8 @@ class JobDir:
         """Be the folder's only launcher; the hold falls with its process.
 
         Raises:
-            UsageError: its job is running, the folder cannot be made, or something in it
-                is not of the kind that it should be.
+            UsageError: its job is running, the folder cannot be made, or something in it is
+                not of the kind that it should be.
             StoreFull: there is no space for it.
         """
         path = self.path / "launcher.lock"
@@ -163,12 +162,7 @@ class JobDir:
         """Let a new run go on where the last one ended; by whom the folder is held.
 
         Sockets and secret of a run that was killed are removed; ``job.json`` says how this
-        one is.
-
-        Args:
-            config: the job as it is now.
-            script: what trainers run.
-            say: hears what was mended, and what was left alone.
+        one is; ``say`` hears what was mended, and what was left alone.
 
         Raises:
             UsageError: the folder holds no job, or its journal is of another version.
@@ -206,11 +200,7 @@ class JobDir:
         require_utf8("the script", script)
 
     def _check_kinds(self) -> None:
-        """Let files be files, and folders folders, where they are there.
-
-        Raises:
-            UsageError: names the first that is not.
-        """
+        """Let files be files, and folders folders, where they are there."""
         journal = [self.journal.with_name(self.journal.name + end) for end in _JOURNAL_ENDS]
         small = (self.config, self.run_file, self.status, self.summary, self.secret)
         require_folders([self.logs, self.checkpoints, self.failpoints])
@@ -297,10 +287,7 @@ class JobDir:
 def fresh_job_dir(root: Path, script: str, now_s: float) -> Path:
     """Make ``<root>/<YYYYmmdd-HHMMSS>-<script>`` (``-2``, ``-3`` ... when it is taken).
 
-    Args:
-        root: usually ``runs``.
-        script: the script's path; its stem goes into the name.
-        now_s: seconds since 1970.
+    ``now_s`` are seconds since 1970.
 
     Raises:
         UsageError: the folder cannot be made, or a name is no UTF-8.
@@ -324,7 +311,6 @@ def fresh_job_dir(root: Path, script: str, now_s: float) -> Path:
 
 
 def _job_fields(config: JobConfig, script: str) -> dict[str, object]:
-    """What ``job.json`` says."""
     fields = {"script": script, "journal_format": FORMAT}
     return {**msgspec.to_builtins(config), **fields}
 

@@ -130,13 +130,7 @@ def call_running(
 ) -> Message:
     """Ask a job's coordinator, which proves the run's secret and wants it proved.
 
-    Args:
-        job: its folder.
-        run: where its coordinator listens.
-        role: who asks.
-        message: what is asked.
-        connect: makes the connection: `Wires.observe` or `Wires.operate`.
-        clock: the time.
+    ``connect`` is `Wires.observe` or `Wires.operate`.
 
     Raises:
         UsageError: the job runs no more.

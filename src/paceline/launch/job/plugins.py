@@ -22,9 +22,7 @@ _SUFFIX = ".py"
 def resolved(plugins: Iterable[str], script: str) -> tuple[str, ...]:
     """Plugins as any process finds them: files by absolute path, modules by name.
 
-    Args:
-        plugins: names of modules, or paths of ``.py`` files.
-        script: a module that lies beside it is named by its file.
+    A module that lies beside the script is named by its file.
 
     Raises:
         UsageError: there is no such file, or its name is no UTF-8.
@@ -47,11 +45,7 @@ def require_named(last: Iterable[str], chosen: Iterable[str]) -> None:
     """Let a job that goes on import nothing that this command line does not name.
 
     A job folder may be somebody else's, and a plugin is code. One that has moved is named
-    by its new path.
-
-    Args:
-        last: plugins that the job's folder names.
-        chosen: those of the command line, both as `resolved` has them.
+    by its new path. Both are as `resolved` has them.
 
     Raises:
         UsageError: the folder names another one; with the options to add.

@@ -44,10 +44,7 @@ def is_crash(status: int) -> bool:
     """Whether a process ended of its own doing, and badly.
 
     Being killed from outside is none: the kernel does so when memory runs out, an operator
-    or a cloud when the machine is wanted back.
-
-    Args:
-        status: exit code; below zero the number of a signal.
+    or a cloud when the machine is wanted back. A status below zero is a signal's number.
     """
     if status >= 0:
         return status not in {0, PREEMPTED_EXIT_CODE}
@@ -65,12 +62,7 @@ def describe_exit(status: int) -> str:
 
 
 def explain_exit(status: int, last_lines: Sequence[str]) -> str:
-    """How a process ended, and what that means.
-
-    Args:
-        status: exit code; below zero the number of a signal.
-        last_lines: what it wrote last.
-    """
+    """How a process ended that wrote these lines last, and what that means."""
     said = describe_exit(status)
     if status == PREEMPTED_EXIT_CODE:
         return f"{said}: it was told to leave"

@@ -57,13 +57,10 @@ class ForkServer:
         clock: Clock,
         preloaded: Sequence[str] = PRELOADED,
     ) -> None:
-        """Begin to import.
+        """Begin to import ``preloaded``.
 
-        Args:
-            environment: what imports may depend on; a forked process has its own.
-            log: where its own output goes; nothing, unless something is wrong.
-            clock: the time.
-            preloaded: the modules to import before any fork.
+        ``environment`` is what imports may depend on (a forked process has its own);
+        ``log`` is where its own output goes: nothing, unless something is wrong.
 
         Raises:
             JobFailed: it could not be started.
@@ -168,12 +165,7 @@ class Generation:
     """
 
     def __init__(self, process: Child, channel: socket.socket) -> None:
-        """It is not ready yet.
-
-        Args:
-            process: the fork server's; ended and reaped here.
-            channel: to it, with a time-out; closed here.
-        """
+        """It is not ready yet; process and channel (with a time-out) are ended here."""
         self.process = process
         self.is_ready = False
         self._channel = to_fork_server(channel)

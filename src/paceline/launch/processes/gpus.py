@@ -16,23 +16,14 @@ VISIBLE = "CUDA_VISIBLE_DEVICES"  # CUDA reads it once, when a process first use
 
 
 def turn_of(role: str, index: int, size: int) -> int:
-    """The how manieth of all ranks of a job this one is.
-
-    Args:
-        role: of its trainer, e.g. ``trainer-1``.
-        index: of the rank in its trainer.
-        size: ranks of a trainer.
-    """
+    """The how manieth of all ranks of a job the ``index``-th of a trainer is."""
     return int(role.rsplit("-", 1)[1]) * size + index
 
 
 def own_gpu_first(visible: str | None, num_gpus: int, turn: int) -> str | None:
     """What `VISIBLE` has to be for a rank's own GPU to be the first of all.
 
-    Args:
-        visible: what it is; None where it is not set.
-        num_gpus: that torch finds with it.
-        turn: of the rank.
+    ``visible`` is what it is (None: not set), ``num_gpus`` how many torch finds with it.
 
     Returns:
         All of them, in turn; None where there is nothing to choose from.

@@ -99,11 +99,8 @@ class GroupProcesses:
     ) -> None:
         """They run.
 
-        Args:
-            role: of the trainer.
-            pids: {rank: process id}, of children of this process.
-            beats: a count for each rank, which grows while the rank lives.
-            timeout_s: silence after which a rank counts as dead.
+        ``pids`` is {rank: a child of this process}; ``beats`` has a count for each rank,
+        which grows while it lives; after ``timeout_s`` of silence it counts as dead.
         """
         self._role, self._pids, self._beats = role, pids, beats
         self._silence = Silence(pids, round(timeout_s / LOOK_S) + 1)
@@ -172,7 +169,6 @@ class Silence:
     """
 
     def __init__(self, indices: Mapping[int, object], looks: int) -> None:
-        """Nobody was looked at yet."""
         self._looks = looks
         self._seen = dict.fromkeys(indices, -1)  # {rank: its count}
         self._same = dict.fromkeys(indices, 0)  # {rank: looks since that has grown}

@@ -24,7 +24,6 @@ class Interrupts:
     """Counts requests to stop while the ``with`` block runs."""
 
     def __init__(self) -> None:
-        """Nothing is caught before the block is entered."""
         self.count = 0
         self._before: dict[signal.Signals, Any] = {}  # Any: as the signal module has it
 

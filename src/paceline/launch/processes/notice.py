@@ -50,13 +50,7 @@ class LeaveNotice:
         wait_s: Callable[[float], object] = time.sleep,
         end: Callable[[int], object] = os._exit,
     ) -> None:
-        """Listen from now on; the main thread.
-
-        Args:
-            session: who is told.
-            wait_s: lets so many seconds pass.
-            end: ends the process with an exit code, at once.
-        """
+        """Listen from now on; the main thread. ``end`` ends the process at once."""
         self._session, self._wait_s, self._end = session, wait_s, end
         self._signals = Signals([signal.SIGTERM])
         self._thread = threading.Thread(target=self._run, name="leave-notice", daemon=True)

@@ -23,9 +23,7 @@ PR_SET_NAME = 15
 def die_with_parent(parent: int, death: signal.Signals) -> None:
     """Have the kernel send ``death`` to this process when its parent dies.
 
-    Args:
-        parent: process id of the parent that started this process.
-        death: the signal. It is sent at once if that parent is gone already.
+    It is sent at once if the parent is gone already.
 
     Raises:
         OSError: the kernel refused.
@@ -63,11 +61,7 @@ def signs_of_life(pid: int) -> int | None:
 
 
 def name_process(name: str) -> None:
-    """Have ``ps -o comm`` and ``top`` show this process under a name.
-
-    Args:
-        name: at most 15 bytes count.
-    """
+    """Name this process for ``ps -o comm`` and ``top``; 15 bytes of the name count."""
     _prctl(PR_SET_NAME, ctypes.c_char_p(name.encode()))
 
 

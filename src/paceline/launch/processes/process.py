@@ -77,11 +77,7 @@ class Child:
     def __init__(self, role: str, process: Process, log: Path, log_start: int) -> None:
         """Supervise a process that was started just now, and not reaped.
 
-        Args:
-            role: its role id.
-            process: leader of its own session and group.
-            log: where it writes.
-            log_start: size of the log before it was started, in bytes.
+        It leads its own session and group; its log had ``log_start`` bytes before.
         """
         self.role = role
         self.pid = process.pid
@@ -97,8 +93,7 @@ class Child:
     def reap(self) -> int:
         """Take leave of an ended process; whatever is left of its group is killed.
 
-        Returns:
-            The exit status; below zero it is the number of the signal.
+        Its exit status is returned; below zero it is the number of the signal.
         """
         if self._status is None:
             self.signal(signal.SIGKILL)
@@ -152,11 +147,7 @@ def end_all(
 ) -> dict[str, int]:
     """End processes: SIGTERM to all groups at once, after ``grace_s`` SIGKILL.
 
-    Args:
-        children: the processes.
-        grace_s: seconds between the two signals.
-        clock: the time.
-        hurry: looked at while waiting; once true, the grace is over.
+    Once ``hurry``, looked at while waiting, is true, the grace is over.
 
     Returns:
         {role: exit status}; all are gone.

@@ -39,10 +39,7 @@ CLOSE_S = 4  # a role that has not closed by then writes its stacks to the log a
 
 
 def run_role(parent: int) -> None:
-    """Run the role that the environment names to its end.
-
-    Args:
-        parent: the process that this one dies with.
+    """Run the role that the environment names to its end; it dies with ``parent``.
 
     Raises:
         UsageError: the environment names no job.

@@ -32,10 +32,8 @@ class Signals:
     ) -> None:
         """Listen from now on; the main thread, unless nothing is caught.
 
-        Args:
-            caught: signals that mean something else from now on than before.
-            came: called by the main thread as soon as it runs Python again, with what it
-                was at; what it raises comes out there.
+        ``came`` is called by the main thread as soon as it runs Python again, with what it
+        was at; what it raises comes out there.
         """
         self._read, self._write = socket.socketpair()
         self._write.setblocking(False)

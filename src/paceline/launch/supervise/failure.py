@@ -24,15 +24,10 @@ _ELSEWHERE = (_OURS, sysconfig.get_path("stdlib"), "-packages/", "<frozen ")
 class Failure(msgspec.Struct, frozen=True):
     """The exception that a script has ended with.
 
-    Args:
-        kind: the exception's class.
-        text: its class and what it says, in one line.
-        place: the line of the script: ``train.py:60``.
-        batches: that the process had been given.
-        task: the task of the last one, if the loop was not over.
-        batch: the last one in its task.
-        is_own: the script's doing, as far as one can tell: neither the operating system's
-            nor the job's.
+    ``kind`` is its class, ``text`` its class and what it says, in one line, ``place`` the
+    line of the script: ``train.py:60``. The process had been given ``batches``, the last
+    one was ``batch`` of ``task``, if the loop was not over. ``is_own``: the script's doing,
+    as far as one can tell: neither the operating system's nor the job's.
     """
 
     kind: str
@@ -44,7 +39,6 @@ class Failure(msgspec.Struct, frozen=True):
     is_own: bool
 
     def __str__(self) -> str:
-        """For one line of the launcher's."""
         return f"{self.text}, at {self.place}, after {self.batches:,} batches"
 
 

@@ -33,7 +33,6 @@ class Failures:
     """The failures of a job's scripts."""
 
     def __init__(self) -> None:
-        """None so far."""
         self._ended: list[_Ended] = []
         self._seen: dict[_Met, int] = {}  # {what failed where: how often}
         self._told: dict[str, tuple[int, str]] = {}  # {role: how often, the last one}
@@ -43,12 +42,8 @@ class Failures:
     ) -> str | None:
         """A script has failed; why the job ends with it, if it does.
 
-        Args:
-            role: the trainer.
-            failure: what it has told; None if it could not.
-            otherwise: what is to be said then.
-            since_s: when this incarnation was started.
-            now: when it has failed.
+        ``otherwise`` is to be said of one that could tell nothing; this incarnation of it
+        was started at ``since_s``.
         """
         count, _ = self._told.get(role, (0, ""))
         self._told[role] = (count + 1, str(failure) if failure is not None else otherwise)

@@ -24,11 +24,6 @@ class Hearing:
     """What the launcher has heard of the coordinator's process. For one thread."""
 
     def __init__(self, timeout_s: float) -> None:
-        """Nothing yet.
-
-        Args:
-            timeout_s: the job's time-out.
-        """
         self._timeout_s = timeout_s
         self._started_s = 0.0
         self._answered_s: float | None = None  # None: it is starting
@@ -55,9 +50,7 @@ class Hearing:
     def note_silence(self, signs: int | None, now: float) -> str | None:
         """It was asked and did not answer; why it must be dead, or None.
 
-        Args:
-            signs: a number that grows with whatever the process does; None: not known.
-            now: seconds.
+        ``signs``: a number that grows with whatever the process does; None: not known.
         """
         self._unanswered += 1
         if signs is not None and signs != self._signs:

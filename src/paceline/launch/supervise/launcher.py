@@ -89,13 +89,8 @@ class Launcher:
     ) -> None:
         """Nothing is started.
 
-        Args:
-            supervision: decides.
-            start: starts the process of a role; None: not yet, ask again.
-            job: where logs go.
-            link: the link to the coordinator; closed at the end.
-            show: what the user sees.
-            clock: the time.
+        ``start`` starts the process of a role (None: not yet, ask again); ``link`` is
+        closed at the end.
         """
         self._supervision = supervision
         self._start_role = start

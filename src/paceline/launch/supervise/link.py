@@ -36,11 +36,6 @@ class CoordinatorLink:
     """A connection that is made again whenever the coordinator has come back."""
 
     def __init__(self, connect: Callable[[], Connection]) -> None:
-        """Nothing is connected before the first report.
-
-        Args:
-            connect: makes a fresh connection, or raises `TransportError`.
-        """
         self._coordinator = PatientConnection(connect)
         self._exits: list[Exited] = []
 

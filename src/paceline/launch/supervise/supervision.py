@@ -94,11 +94,8 @@ class Supervision:
     ) -> None:
         """Nothing runs yet; everything is due.
 
-        Args:
-            servers: role ids.
-            trainers: role ids.
-            timeout_s: the job's time-out: silence after which a role counts as dead.
-            disk_wait_s: how long the run waits for space on a disk; None: for ever.
+        After ``timeout_s`` of silence a role counts as dead; the run waits ``disk_wait_s``
+        for space on a disk, or for ever.
         """
         self._posts = {role: _Post(role) for role in (COORDINATOR, *servers, *trainers)}
         self._timeout_s, self._disk_wait_s = timeout_s, disk_wait_s
@@ -113,12 +110,7 @@ class Supervision:
         self.restarts = {"coordinator": 0, "server": 0, "trainer": 0}
 
     def apply(self, happening: Happening, now: float) -> list[Decision]:
-        """Take note of what happened and decide what to do.
-
-        Args:
-            happening: None when only time has passed.
-            now: seconds.
-        """
+        """Take note of what happened (None: only time has passed) and decide what to do."""
         decisions: list[Decision] = []
         if isinstance(happening, Started):
             self._started(happening, now)

@@ -35,19 +35,15 @@ _OTHER_SECRET = (
 
 @final
 class Introduction:
-    """The client's side of one handshake."""
+    """The client's side of one handshake.
+
+    With a secret both ends prove it, with a fresh ``nonce``, for the place where the
+    listener was reached.
+    """
 
     def __init__(
         self, hello: Hello, secret: Secret | None, place: bytes, nonce: bytes
     ) -> None:
-        """Begin.
-
-        Args:
-            hello: who comes.
-            secret: to be proved by both ends; None: neither proves anything.
-            place: where the listener was reached.
-            nonce: fresh, of `NONCE_BYTES`; used only with a secret.
-        """
         self._secret = secret
         self._place = place
         self._transcript: Transcript | None = None  # once there was a challenge
@@ -96,19 +92,11 @@ class Introduction:
 
 @final
 class Reception:
-    """The listener's side of one handshake."""
+    """The listener's side of one handshake; what it takes is as of `Introduction`."""
 
     def __init__(
         self, check: HelloCheck, secret: Secret | None, place: bytes, nonce: bytes
     ) -> None:
-        """Wait for a hello.
-
-        Args:
-            check: of the hello, after the proof.
-            secret: to be proved by both ends; None: neither proves anything.
-            place: where this listener was reached.
-            nonce: fresh, of `NONCE_BYTES`; used only with a secret.
-        """
         self._check = check
         self._secret = secret
         self._place = place

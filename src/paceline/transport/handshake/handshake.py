@@ -102,7 +102,6 @@ class HelloCheck:
     def __init__(
         self, run: str, role: str, kinds: Collection[RoleKind], secret: Secret | None
     ) -> None:
-        """Made by `admit`."""
         self.role = role
         self.secret = secret
         self._run = run
@@ -149,11 +148,7 @@ def check_welcome(hello: Hello, welcome: Welcome) -> None:
 
 
 def decode_as(kind: type[StructT], message: msgspec.Raw) -> StructT:
-    """Decode a `Hello` or `Farewell`.
-
-    Raises:
-        FrameRefused: it is something else.
-    """
+    """Decode a `Hello` or `Farewell`, or raise `FrameRefused`."""
     try:
         return cast(StructT, _decoders[kind].decode(message))
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
@@ -163,11 +158,7 @@ def decode_as(kind: type[StructT], message: msgspec.Raw) -> StructT:
 
 
 def decode_answer(message: msgspec.Raw) -> FromListener:
-    """Decode what a listener answers.
-
-    Raises:
-        FrameRefused: it is something else.
-    """
+    """Decode what a listener answers, or raise `FrameRefused`."""
     try:
         return _FROM_LISTENER.decode(message)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:

@@ -42,10 +42,8 @@ _LISTENER = "paceline handshake 1: who listens"
 class Transcript(NamedTuple):
     """What both ends have seen of a handshake.
 
-    Args:
-        hello: with the client's nonce.
-        nonce: the listener's.
-        place: where the listener was reached, as bytes; empty where that says nothing.
+    The hello has the client's nonce, ``nonce`` is the listener's; the listener was reached
+    at ``place``, which is empty where that says nothing.
     """
 
     hello: Hello

@@ -24,7 +24,6 @@ class Secret:
     __slots__ = ("_key",)
 
     def __init__(self, key: bytes) -> None:
-        """Hold a key of `SECRET_BYTES`."""
         assert len(key) == SECRET_BYTES
         self._key = key
 
@@ -35,11 +34,7 @@ class Secret:
 
     @classmethod
     def parse(cls, text: str, source: str) -> "Secret":
-        """Read what `text` wrote.
-
-        Args:
-            text: 64 hexadecimal digits.
-            source: where they were found, for the error.
+        """Read what `text` wrote; the error names where it was found.
 
         Raises:
             UsageError: it is something else; what it is, is not said.
@@ -71,9 +66,7 @@ class Secret:
         return hmac.compare_digest(self._key, other._key)
 
     def __hash__(self) -> int:
-        """Of the key; never leaves the process."""
         return hash(self._key)
 
     def __repr__(self) -> str:
-        """Nothing of it."""
         return "Secret(...)"

@@ -32,13 +32,10 @@ class _TimeSpan(ctypes.Structure):
 
 
 def wait_change(memory: Bytes, start: int, seen: int, timeout_s: float) -> None:
-    """Wait while a word is what it was; it may still be so afterwards.
+    """Wait while a word is what was ``seen``; it may still be so afterwards.
 
-    Args:
-        memory: that the word lies in.
-        start: of the word, a multiple of 8.
-        seen: what it was; another value ends the waiting before it begins.
-        timeout_s: at most.
+    The word lies in ``memory`` from ``start`` on, a multiple of 8. One that is something
+    else by now is not waited for.
     """
     assert start % 8 == 0
     assert start + 8 <= memory.nbytes

@@ -62,7 +62,6 @@ class LentMemory:
             self.fd = -1
 
     def __del__(self) -> None:
-        """As `close`."""
         with contextlib.suppress(OSError, AttributeError):
             self.close()
 

@@ -94,11 +94,8 @@ class Outgoing:
     ) -> InMailbox | None:
         """Copy a request's buffers, and keep room for its reply's.
 
-        Args:
-            request_id: whose they are.
-            views: its buffers; none if they travel in the frame.
-            room: bytes of each buffer of the reply; none if they do.
-            pen: a place of its own, which only requests of the same pen use.
+        ``room`` has the bytes of each buffer of the reply, none if they travel in the
+        frame; a pen is a place of its own, which only requests of the same pen use.
 
         Returns:
             Where they lie; None if they do not fit now.

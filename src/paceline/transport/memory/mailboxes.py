@@ -38,15 +38,8 @@ class Mailboxes:
     ) -> InMailbox:
         """Let large buffers of a request, and of its reply, lie there; see `Outgoing.put`.
 
-        Args:
-            request_id: of the request.
-            reply_sizes: as of `Connection.submit`.
-            pen: the same.
-            offer: tells the other end of a new mailbox, before anything lies there.
-            views: the request's buffers.
-
-        Raises:
-            TransportError: as offering a mailbox.
+        ``offer`` tells the other end of a new mailbox, before anything lies there, and
+        raises what it raises.
         """
         sizes = [view.nbytes for view in views]
         lying = views if sum(sizes) >= LEAST_BYTES else ()

@@ -50,13 +50,9 @@ class FrameChannel(Generic[T]):
         limits: Limits,
         other: str,
     ) -> None:
-        """Speak through a connected stream socket that may block.
+        """Speak through a connected stream socket that may block; it is closed here.
 
-        Args:
-            end: the socket; closed here.
-            incoming: reads what comes in.
-            limits: of frames, both ways.
-            other: who is at the other end, for errors.
+        ``other`` names who is at the other end, for errors.
         """
         self._end, self._limits, self._other = end, limits, other
         self._incoming = cast("msgspec.msgpack.Decoder[msgspec.Struct]", incoming)

@@ -36,12 +36,6 @@ class Complaints:
     """At most `LINES` lines in `EVERY_S` seconds."""
 
     def __init__(self, address: str, clock: Clock) -> None:
-        """Nothing to complain about yet.
-
-        Args:
-            address: whose log lines these are.
-            clock: for the rate.
-        """
         self._address = address
         self._clock = clock
         self._lock = threading.Lock()  # guards the three fields below

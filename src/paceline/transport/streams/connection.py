@@ -89,20 +89,11 @@ def connect_stream(
 ) -> "StreamConnection":
     """Shake hands over a connected, non-blocking socket, which is closed if it fails.
 
-    Args:
-        sock: to a `StreamListener`.
-        address: of it.
-        introduction: who comes, and with which secret.
-        requests: knows the replies to expect.
-        limits: of frames sent and received.
-        clock: for deadlines.
-        timeout_s: for the handshake.
-
     Raises:
         PeerLost: the listener hung up.
         ForeignPeer: the listener belongs to another run, version or secret.
         HandshakeRefused: it is another role's, is full, or is none of ours at all.
-        DeadlineExceeded: the listener does not answer.
+        DeadlineExceeded: the listener does not answer within ``timeout_s``.
     """
     try:
         welcome = _shake_hands(sock, introduction, Deadline(clock, timeout_s))
@@ -167,7 +158,6 @@ class StreamConnection(Connection):
         limits: Limits,
         clock: Clock,
     ) -> None:
-        """Take over a connected, non-blocking socket after the handshake."""
         super().__init__(address, welcome, clock)
         self._socket = sock
         _connected.add(sock)

@@ -13,14 +13,11 @@ from paceline.transport.handshake import Secret
 class Door(ABC):
     """A bound, listening, non-blocking socket.
 
-    Attributes:
-        address: where, with the port that was found.
-        socket: the socket.
-        secret: what both ends of a connection must prove; None: nothing.
+    Both ends of a connection must prove ``secret``, if there is one; the address has the
+    port that was found.
     """
 
     def __init__(self, address: str, sock: socket.socket, secret: Secret | None) -> None:
-        """Own a listening socket."""
         self.address = address
         self.socket = sock
         self.secret = secret

@@ -45,14 +45,7 @@ _REASON_CHARACTERS = 2000
 
 
 class Guest(NamedTuple):
-    """Who has been let in at the door, and what is expected of it.
-
-    Args:
-        sock: accepted, non-blocking.
-        origin: where it comes from, for the log.
-        reception: its handshake.
-        greeting: by when the handshake must be over.
-    """
+    """Who was let in at the door, from where, and by when it must have shaken hands."""
 
     sock: socket.socket
     origin: str
@@ -65,7 +58,6 @@ class Link:
     """A socket with its partial frames, its unsent replies, and who is at the other end."""
 
     def __init__(self, guest: Guest, epoll: select.epoll, outbox: Outbox) -> None:
-        """Take over an accepted socket that must shake hands in time."""
         self.fd = guest.sock.fileno()
         self.origin = guest.origin
         self.reception = (
@@ -237,11 +229,8 @@ class LinkReply:
     def __init__(self, link: Link, request_id: int, room: ByteArray, start: int) -> None:
         """Not answered yet.
 
-        Args:
-            link: the way.
-            request_id: what is answered.
-            room: for the reply's buffers, in the link's mailbox; empty if there is none.
-            start: where in the mailbox it begins.
+        In the link's mailbox there is ``room`` for the reply's buffers (or none) from
+        ``start`` on.
         """
         self._link = link
         self._request_id = request_id

@@ -79,7 +79,6 @@ class Outbox:
     def __init__(
         self, sink: socket.socket, credit_bytes: int, patience_s: float, clock: Clock
     ) -> None:
-        """Nothing is queued."""
         self._sink = sink
         self._credit_bytes = credit_bytes
         self._patience_s = patience_s

@@ -1,27 +1,5 @@
 """What somebody waits for: whom, since when, and why.
 
-===========  =======================================================================
-kind         what is waited for
-===========  =======================================================================
-members      trainers that have not come to the job, or to a rotation, yet
-stage        trainers that are still in an earlier loop or evaluation
-lease        who has the epoch's last tasks: one of them may come back
-block        who has the block, or the data part, of a rotation
-round        who has not come to the round of a step
-clock        the slowest trainer, where the pace bounds how far others may be ahead
-exchange     trainers, for values that travel between them
-lock         who has the rows
-values       who sends a part's first values, or sets new ones
-state        who keeps tracked objects, or float buffers, for a cut
-cut          who takes a cut, or that a failed one is tried again
-pace         who has to rest before the pace may change
-servers      servers: they come, return to a cut, fence a lost trainer, or answer
-coordinator  the coordinator's answer
-events       events of other trainers, or room where an event is sent to
-ranks        another process of the same trainer
-disk         room on a disk
-===========  =======================================================================
-
 Who tells of a wait counts its seconds by a clock of its own, from when it began: that it
 was asked about again meanwhile changes nothing.
 
@@ -36,24 +14,24 @@ import msgspec
 
 MOST_NAMED = 8  # roles, in one wait
 
-WaitKind = Literal[
-    "members",
-    "stage",
-    "lease",
-    "block",
-    "round",
-    "clock",
-    "exchange",
-    "lock",
-    "values",
-    "state",
-    "cut",
-    "pace",
-    "servers",
-    "coordinator",
-    "events",
-    "ranks",
-    "disk",
+WaitKind = Literal[  # what is waited for
+    "members",  # trainers that have not come to the job, or to a rotation, yet
+    "stage",  # trainers that are still in an earlier loop or evaluation
+    "lease",  # who has the epoch's last tasks: one of them may come back
+    "block",  # who has the block, or the data part, of a rotation
+    "round",  # who has not come to the round of a step
+    "clock",  # the slowest trainer, where the pace bounds how far others may be ahead
+    "exchange",  # trainers, for values that travel between them
+    "lock",  # who has the rows
+    "values",  # who sends a part's first values, or sets new ones
+    "state",  # who keeps tracked objects, or float buffers, for a cut
+    "cut",  # who takes a cut, or that a failed one is tried again
+    "pace",  # who has to rest before the pace may change
+    "servers",  # servers: they come, return to a cut, fence a lost trainer, or answer
+    "coordinator",  # the coordinator's answer
+    "events",  # events of other trainers, or room where an event is sent to
+    "ranks",  # another process of the same trainer
+    "disk",  # room on a disk
 ]
 
 

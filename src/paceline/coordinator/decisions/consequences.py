@@ -34,7 +34,6 @@ from paceline.coordinator.decisions.tracked import buffers_at_end, is_tracked, s
 from paceline.coordinator.decisions.waits import wait_of
 from paceline.coordinator.durable import (
     KEPT_ROUNDS,
-    PartRecord,
     is_stopped_before,
     plan_part,
 )
@@ -173,7 +172,9 @@ def _look_at_parts(book: Book) -> None:
         if not record.is_ready and may_upload:
             book.commit(UploadGranted(part, incarnation))
         if record.is_ready or (is_created and record.uploader == incarnation):
-            _answer_share(book, incarnation, part, record)
+            book.questions.shares.take((incarnation, part))
+            answer = PartAnswer(plan=record.plan, upload=not record.is_ready)
+            book.reply(parked.ticket, answer)
 
 
 def _what_shares_wait_for(book: Book) -> tuple[object, ...]:
@@ -185,13 +186,6 @@ def _what_shares_wait_for(book: Book) -> tuple[object, ...]:
         book.servers_ready(),
         [(p, r.is_ready, r.uploader, _is_created(book, p)) for p, r in state.parts.items()],
     )
-
-
-def _answer_share(book: Book, incarnation: int, part: int, record: PartRecord) -> None:
-    parked = book.questions.shares.take((incarnation, part))
-    assert parked is not None
-    answer = PartAnswer(plan=record.plan, upload=not record.is_ready)
-    book.reply(parked.ticket, answer)
 
 
 def _is_created(book: Book, part: int) -> bool:

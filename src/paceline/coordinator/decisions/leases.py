@@ -32,7 +32,6 @@ from paceline.coordinator.ledgers.effects import Happened
 from paceline.data.order import records_at
 from paceline.data.split import batch_positions, task_positions
 from paceline.ids import COORDINATOR, TaskKey, server_id
-from paceline.messages.server import ServerReport
 from paceline.messages.shared import BlockAt, Lease, StageSpec
 from paceline.messages.waits import MOST_NAMED, Wait, listed, wait_for
 
@@ -326,14 +325,10 @@ def awaited_servers(page: Page, servers: Reports) -> list[str]:
     awaited = []
     for server in (server_id(n) for n in range(page.config.servers)):
         report = servers.reports.get(server)
-        is_here = report is not None and report.incarnation == live.get(server)
-        if not (is_here and _is_ready(report, state.timeline)):
+        stands = report and (report.incarnation, report.timeline, report.ready)
+        if stands != (live.get(server), state.timeline, True):
             awaited.append(server)
     return awaited
-
-
-def _is_ready(report: ServerReport | None, timeline: int) -> bool:
-    return report is not None and report.timeline == timeline and report.ready
 
 
 def wait_for_fences(page: Page, servers: Reports) -> Wait:

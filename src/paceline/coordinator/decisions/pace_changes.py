@@ -102,7 +102,7 @@ def govern(book: Book) -> None:
     if change is None:
         return
     paces = dict.fromkeys(parts, change.pace)
-    if _may_have(book.durable, paces):
+    if why_not_change(book.durable.trained().values(), paces) is None:
         reason = f"auto: {change.reason}"
         book.pace.wish = PaceWish(paces, reason, is_auto=True, since_s=book.now)
 
@@ -110,11 +110,6 @@ def govern(book: Book) -> None:
 def _governed(state: Durable) -> dict[int, PartSpec]:
     specs = state.trained()
     return {part: spec for part, spec in specs.items() if isinstance(spec.auto, Auto)}
-
-
-def _may_have(state: Durable, paces: dict[int, Pace]) -> bool:
-    """Whether the other parts let these have such paces."""
-    return why_not_change(state.trained().values(), paces) is None
 
 
 ASKED = "asked for"

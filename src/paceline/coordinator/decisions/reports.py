@@ -185,7 +185,8 @@ def server_reported(book: Book, asker: Asker, report: ServerReport) -> None:
     if report.broken is not None and state.broken is None:
         book.commit(JobBroken(report.broken))
     if report.timeline == state.timeline:
-        _take_answers(book, report)
+        for answer in report.answers:
+            _REPORTED[type(answer)](book, server, answer)
         if book.cutting.open is not None and report.pinned_cut == book.cutting.open.cut:
             book.cutting.open.pin(server)
     book.park(book.questions.servers, server, asker, report)
@@ -269,11 +270,6 @@ def status_asked(book: Book, asker: Asker, _: AskStatus) -> None:
 
 def _shut_down(incarnation: int, reason: str) -> Orders:
     return Orders(incarnation=incarnation, orders=(ShutDown(reason=reason),))
-
-
-def _take_answers(book: Book, report: ServerReport) -> None:
-    for answer in report.answers:
-        _REPORTED[type(answer)](book, report.server, answer)
 
 
 def _fenced(book: Book, server: str, report: FenceReport) -> None:

@@ -166,14 +166,8 @@ def reply_ticked(book: Book, trainer: str, ticket: int, tick: Tick) -> None:
     # One who repeats a late tick of a stage that is over has that stage's data at hand.
     if tick.next_lease and tick.window.stage == book.durable.queue.stage:
         known = set(tick.window.task_keys())
-        lease = next(
-            (
-                r.lease
-                for r in book.durable.queue.held_by(tick.incarnation).values()
-                if r.lease.key not in known
-            ),
-            None,
-        )
+        held = book.durable.queue.held_by(tick.incarnation).values()
+        lease = next((one.lease for one in held if one.lease.key not in known), None)
         if lease is None:
             lease = grant(book, trainer, tick.incarnation)
             is_fresh = lease is not None

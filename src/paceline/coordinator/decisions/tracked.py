@@ -122,8 +122,7 @@ def to_load(page: Page, keeping: Keeping, servers: Reports, incarnation: int) ->
         return None
     if spec.is_training and is_current(page, keeping, incarnation):
         return None
-    in_cut = servers.last_tracked()
-    return page.durable.tracked or in_cut
+    return page.durable.tracked or servers.last_tracked()
 
 
 def state_at_end(
@@ -141,8 +140,7 @@ def state_at_end(
     later = (state.stages[n] for n in range(stage + 1, state.queue.stage))
     if any(one.is_training for one in later):
         return None
-    in_cut = servers.last_tracked()
-    return state.tracked or in_cut or None
+    return state.tracked or servers.last_tracked() or None
 
 
 def tracked_kept(page: Page, keeping: Keeping, message: TrackedKept) -> None:
@@ -273,8 +271,7 @@ def buffers_at_end(state: Durable, servers: Reports, stage: int) -> int | None:
     later = (stages[n] for n in range(stage + 1, state.queue.stage) if n in stages)
     if any(spec.is_training for spec in later):
         return None
-    in_cut = servers.last_tracked()
-    return state.tracked or in_cut or None
+    return state.tracked or servers.last_tracked() or None
 
 
 def _awaited(

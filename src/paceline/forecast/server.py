@@ -68,7 +68,6 @@ class Server:
     def __init__(
         self, agenda: Agenda, plan: Plan, coordinator: Coordinator, gauge: Gauge
     ) -> None:
-        """Start, and report to the coordinator."""
         self.cpu, self.inward, self.outward = Line(), Line(), Line()
         self.num_old = 0  # that were too old, among these
         self.num_pushes = self.num_messages = self.bytes_in = self.bytes_out = 0

@@ -66,7 +66,6 @@ class Page(ABC):
     """The running event: how the job stands, and what is decided. No ledger is open."""
 
     def __init__(self, config: JobConfig, durable: Durable, now: float) -> None:
-        """Nothing is decided yet."""
         self.config = config
         self.durable = durable  # `commit` alone changes it
         self.now = now
@@ -182,7 +181,6 @@ class Book(Page):
     """State and running event of one coordinator: a `Page`, and all ledgers."""
 
     def __init__(self, config: JobConfig, durable: Durable, now: float) -> None:
-        """Open the book on a new or a restored state."""
         super().__init__(config, durable, now)
         self.members = Members(config.timeout_s, now)
         self.servers = Reports(config.servers)

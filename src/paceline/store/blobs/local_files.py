@@ -1,9 +1,5 @@
 """Files of a local folder, durable or not there: what `BlobStore` does on this machine.
 
-::
-
-    temporary file -> written -> fsync -> link (refuses an existing name) -> fsync of folder
-
 Waits: for the disk. Any thread.
 """
 

@@ -21,7 +21,7 @@ class Evaluations:
     """The calls of one session that look at models and change nothing."""
 
     def __init__(self, seat: Seat, stages: Stages, models: Sequence[nn.Module]) -> None:
-        """Ask for one process of a trainer; ``models``: those that are shared by then."""
+        """``models``: those that are shared by then."""
         self._seat, self._calls = seat, seat.membership.calls
         self._stages, self._models = stages, models
 

@@ -1,14 +1,5 @@
 """What the user holds: `paceline.connect` returns a `Session`.
 
-::
-
-    share      parameters and optimizer move to the servers         (sharing, carrier)
-    table      rows that the user's own algorithm changes           (table, own_rows)
-    batches    this trainer's share of the data                     (loop)
-    evaluate, predict   metrics and predictions, by all together    (evaluations)
-    send, events, poll     events between trainers                  (peer_events)
-    log, save, stop, once, records                                  asked of the coordinator
-
 In a trainer of several processes each has a session; the first one's is the trainer's, the
 others follow it (`paceline.trainer.member.seat`).
 
@@ -52,7 +43,6 @@ class Session:
     """One trainer's membership of a job; ``trainer`` is its role id."""
 
     def __init__(self, seat: Seat) -> None:
-        """For a process of a trainer that has joined; see `take_seat`."""
         self._seat, self._calls = seat, seat.membership.calls
         self.trainer = seat.trainer
         self._sharing = Sharing(seat)
@@ -387,7 +377,6 @@ class Session:
         return self._seat.membership
 
     def __enter__(self) -> Self:
-        """The session itself."""
         return self
 
     def __exit__(self, _: object, error: BaseException | None, __: object) -> None:

@@ -9,7 +9,7 @@ from torch import nn
 from paceline.errors import UsageError
 from paceline.trainer.encoding.state_codec import encode_state
 from paceline.trainer.engine.tracked_transfer import average_states
-from paceline.trainer.model.model_buffers import Buffers
+from paceline.trainer.model.beside import Buffers
 
 
 class Counting(nn.Module):

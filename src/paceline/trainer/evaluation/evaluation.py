@@ -1,12 +1,5 @@
 """Evaluation and prediction, on the user's side: tasks are leased, read and worked off.
 
-::
-
-    lease, read, step(batch) --> work: add ... add, finish --> the task counts
-    all tasks are over       --> work: value of all results --> the same for everybody
-
-Models are in eval mode and nothing records gradients; both are as before afterwards.
-
 Waits: for the coordinator, the data set, and what the work waits for. The thread of the
 user's script calls.
 """

@@ -1,10 +1,5 @@
 """Dense numbers between the ranks of one trainer: `torch.distributed`, over loopback.
 
-::
-
-    reduce      gradients of all ranks, weighted, add up at the rank whose share they are
-    broadcast   parameters of the rank whose share they are become everybody's
-
 Values travel in one flat tensor for each rank's share and dtype, all at once: on the CPU
 (Gloo), or from GPU to GPU (NCCL) in parts of which ranks have agreed so. Ranks find each
 other by a file, which is removed once they have; where GPUs may still have to, at the end.
@@ -171,9 +166,7 @@ class GroupTensors:
         values = [
             _together(own, bundle.pieces).to(device)
             if bundle.holder == self._number
-            else torch.empty(
-                _num_elements(bundle.pieces), dtype=bundle.dtype, device=device
-            )
+            else torch.empty(bundle.num_elements(), dtype=bundle.dtype, device=device)
             for bundle in bundles
         ]
         raw = [flat.view(torch.uint8) for flat in values]  # any dtype: nothing is added
@@ -199,7 +192,6 @@ class GroupTensors:
         return _CPU, None
 
     def _collect(self, collectives: Iterable[Callable[[], Any]]) -> None:
-        """Run all at once, and wait for them."""
         try:
             for work in [collective() for collective in collectives]:
                 work.wait()
@@ -213,6 +205,10 @@ class _Bundle(NamedTuple):
     holder: int
     dtype: torch.dtype
     pieces: list[ElementSpan]
+
+    def num_elements(self) -> int:
+        """Of all pieces."""
+        return sum(piece.stop - piece.start for piece in self.pieces)
 
 
 def _bundles(dtypes: Sequence[torch.dtype], shares: Shares) -> list[_Bundle]:
@@ -233,10 +229,6 @@ def _apart(
 ) -> Iterator[tuple[ElementSpan, torch.Tensor]]:
     sizes = [piece.stop - piece.start for piece in pieces]
     yield from zip(pieces, torch.split(flat, sizes), strict=True)
-
-
-def _num_elements(pieces: Sequence[ElementSpan]) -> int:
-    return sum(piece.stop - piece.start for piece in pieces)
 
 
 def _write(parameter: torch.Tensor, piece: ElementSpan, values: torch.Tensor) -> None:

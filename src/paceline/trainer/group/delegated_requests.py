@@ -7,8 +7,7 @@
     leader    Errands: Carried, which is the reply that its act has waited for
 
 The leader's acts decide everything: what is asked, what a loss means, whether to ask
-again. A server is one rank's, so what is asked of it behind a push is read after the push,
-as ever.
+again. A server is one rank's, so what is asked of it behind a push is read after the push.
 
 Waits: for servers, `timeout_s` at most in the follower; for followers without a bound. The
 thread of the user's script calls.

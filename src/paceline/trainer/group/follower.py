@@ -1,10 +1,5 @@
 """Rank 1, 2 ... of a trainer: everything of the job is asked of its leader, rank 0.
 
-::
-
-    call      sent, then instructions are followed until the answer comes
-    tell      numbers for the log, a reason to stop: sent, and that is all
-
 Its model, data and gradients are its own; parameters, plans and the right to a batch come
 from the leader.
 
@@ -73,8 +68,6 @@ class Follower(Seat):
         carrying = Carrying(courier, clock, timeout_s)
         self._following = Following(place, self.numbers, self.tracker, carrying)
 
-    # ------------------------------------------------------------ what is shared
-
     def plan(self, part: int) -> PartPlan:
         """See `Seat`."""
         return self._following.plans[part]
@@ -112,8 +105,6 @@ class Follower(Seat):
         with self._following.stepping(parts) as offered:
             self._call(wire.Step(offered, scaled, is_finite))
         process_rests(self.numbers)
-
-    # ------------------------------------------------------------ the loop
 
     def deliver(self, stage: Stage, workers: int) -> Generator[Any, None, None]:
         """See `Seat`."""
@@ -162,8 +153,6 @@ class Follower(Seat):
         for numbers in self.numbers.values():
             numbers.gradients.zero(only_unspent=True)
             numbers.clear()
-
-    # ------------------------------------------------------------ calls of the user's
 
     def evaluate(
         self,
@@ -214,8 +203,6 @@ class Follower(Seat):
         if self._logbook.add(numbers, self._clock.now_s()):
             self._send_log()
 
-    # ------------------------------------------------------------ being here
-
     def close(self) -> None:
         """See `Session.close`."""
         if not self.calls.is_here():
@@ -245,18 +232,10 @@ class Follower(Seat):
         """See `Presence`."""
         return self.calls.open_call is None
 
-    # ------------------------------------------------------------ asking the leader
-
     def _call(
         self, call: wire.Call, buffers: Sequence[Any] = ()
     ) -> Received[wire.FromLeader]:
-        """Make a call; what the leader says that is no mere instruction.
-
-        Raises:
-            UsageError: the call cannot be made, or this is a forked process.
-            JobFailed: the leader is gone, or its call has failed so.
-            Preempted: its script must begin again.
-        """
+        """See `Following.call`; it may be a forked process that calls."""
         self.calls.check_open()
         self.calls.check_own()
         leaving, self._leaving = self._leaving, None

@@ -1,13 +1,5 @@
 """Carries out what the leader says, while its follower waits for an answer.
 
-::
-
-    Offer, Reduce    this rank's gradients go into the trainer's push
-    Errand           its share of the push and the pull, to and from its servers
-    Refresh, Load    parameters and tracked objects become the leader's
-    BetweenGpus      dense numbers travel from GPU to GPU, or do so no more
-    Forget           what was computed belongs to nothing any more
-
 With whatever it says comes what became of steps: gradients are spent, or go on to add up.
 
 Waits: for the leader, without a bound; for servers, in errands. The thread of the user's
@@ -92,13 +84,7 @@ class Following:
     def call(
         self, call: wire.Call, buffers: Sequence[Any] = ()
     ) -> Received[wire.FromLeader]:
-        """Make a call; what the leader says that is no mere instruction.
-
-        Raises:
-            UsageError: the call cannot be made.
-            JobFailed: the leader is gone, or its call has failed so.
-            Preempted: its script must begin again.
-        """
+        """Make a call, and `follow`."""
         self.send(call, buffers)
         return self.follow()
 

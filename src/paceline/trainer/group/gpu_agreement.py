@@ -1,11 +1,5 @@
 """How the leader of a trainer's ranks lets numbers travel from GPU to GPU, or not.
 
-::
-
-    Begin        each rank says which GPU the parameters of each part lie on
-    decide       part by part: `paceline.trainer.group.gpus`
-    BetweenGpus  tells the others, who do as the leader does
-
 At the start of every loop, since a script may move its model after it is shared.
 
 Waits: for followers, which wait in calls of their own. The thread of the user's script

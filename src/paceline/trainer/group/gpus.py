@@ -1,11 +1,7 @@
 """Whether dense numbers of a trainer's ranks travel from GPU to GPU.
 
-::
-
-    each rank's parameters on a GPU of its own    NCCL: sums and values stay on GPUs
-    two ranks share a GPU, or one has none        Gloo, by way of host memory
-
-NCCL refuses two ranks on one GPU; so it is decided part by part, of what ranks say.
+NCCL refuses two ranks on one GPU; so it is decided part by part, of what ranks say, and by
+way of host memory (Gloo) otherwise.
 
 `Gpus` is the whole of what a machine's GPUs do here; tests put others in their place.
 
@@ -68,12 +64,7 @@ class CudaGpus:
 
 
 class Way(NamedTuple):
-    """How the dense numbers of a part travel between ranks, and why.
-
-    Attributes:
-        is_between_gpus: they do not leave the GPUs.
-        why: nothing where no GPU is in use.
-    """
+    """How the dense numbers of a part travel between ranks; ``why``: if a GPU is in use."""
 
     is_between_gpus: bool
     why: str

@@ -88,8 +88,6 @@ class Leader(MemberSeat):
         self._errands = Errands(self._followers, self._carrier, self._joint, self._values)
         self._carrier.entrust = self._errands.entrust
 
-    # ------------------------------------------------------------ what is shared
-
     def share(self, spec: PartSpec, numbers: PartTensors) -> None:
         """See `Seat`; all ranks share the same.
 
@@ -105,8 +103,6 @@ class Leader(MemberSeat):
             self._synchronize()
             plan = self._carrier.plan(spec.part)
             self._followers.answer(self._followers.all, wire.GroupShared(plan))
-
-    # ------------------------------------------------------------ rows
 
     def wait_rows(
         self, part: int, route: Route, values: torch.Tensor, *, create: bool
@@ -136,8 +132,6 @@ class Leader(MemberSeat):
             rows_of_it = found[start : start + len(own)]
             self._followers.answer([number], wire.GroupDone(), [rows_of_it])
             start += len(own)
-
-    # ------------------------------------------------------------ the loop
 
     def deliver(self, stage: Stage, workers: int) -> Generator[Any, None, None]:
         """See `Seat`; this rank has the first of every deal."""
@@ -226,11 +220,8 @@ class Leader(MemberSeat):
         if bad:
             self._failed = (batches[good], errors[good] or "")
         for index in readers:
-            go = wire.Go(index < good)
-            if index < good:
-                self._followers.answer([index], go)
-            else:
-                self._followers.tell([index], go)
+            say = self._followers.answer if index < good else self._followers.tell
+            say([index], wire.Go(index < good))
         self._active = [index for index in readers if index < good]
         if not good:
             return None
@@ -273,8 +264,6 @@ class Leader(MemberSeat):
             self._synchronize(calls)
             self._followers.answer(list(self._followers.calls), wire.GroupOver())
 
-    # ------------------------------------------------------------ anything else
-
     def evaluate(
         self,
         stage: Stage,
@@ -306,8 +295,6 @@ class Leader(MemberSeat):
         self._followers.close()
         self._tensors.close()
         self.membership.close()
-
-    # ------------------------------------------------------------ beside its own calls
 
     def _serve(
         self,

@@ -1,12 +1,5 @@
 """How a leader hears its followers: their calls wait until its own script has come as far.
 
-::
-
-    hear      until each of some followers waits in a call of one kind
-    tell      instructions, which they carry out while they wait
-    stepped   goes along with the next that they are told
-    answer    ends their waiting
-
 Waits: for followers, without a bound. The thread of the user's script calls.
 """
 
@@ -72,8 +65,6 @@ class Followers:
         for channel in self._channels.values():
             channel.close()
         self._channels = {}
-
-    # ------------------------------------------------------------ hearing
 
     @contextmanager
     def hearing(
@@ -142,8 +133,6 @@ class Followers:
             elif carried or not isinstance(received.message, wire.GroupCarried):
                 return received
 
-    # ------------------------------------------------------------ telling
-
     def answer(
         self, numbers: Iterable[int], answer: wire.Answer, buffers: Sequence[Any] = ()
     ) -> None:
@@ -174,8 +163,6 @@ class Followers:
         """Let these know what became of a step, before anything else."""
         for number in numbers:
             self._stepped.setdefault(number, []).append(stepped)
-
-    # ------------------------------------------------------------ the same calls
 
     def check_same(self, number: int, theirs: object, ours: object, call: str) -> None:
         """Both have said the same.

@@ -1,16 +1,11 @@
 """What one rank has for its trainer's pushes, and how it travels to the leader.
 
-::
-
-    Offered   what there is, from how many records: said before anybody looks at it
-    Reduced   gradients that have rows: row numbers or ids, and values
-
 Dense gradients go another way (`paceline.trainer.group.collectives`).
 
 Pure.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from typing import final
 
 import numpy as np
@@ -97,7 +92,8 @@ def rows_of(
     brought: Reduced, buffers: Sequence[ByteArray], numbers: PartTensors, plan: PartPlan
 ) -> Gradients:
     """Read the gradients with rows that a rank has brought."""
-    pairs = _pairs(buffers)
+    both = zip(buffers[::2], buffers[1::2], strict=True)
+    pairs = ((np.frombuffer(ids, np.int64), values) for ids, values in both)
     sparse = {}
     for index in brought.sparse:
         ids, data = next(pairs)
@@ -122,13 +118,6 @@ def rows_of(
         ordered[inverse] = gradient
         tables[name] = [RowGradient(route, torch.from_numpy(ordered))]
     return Gradients(sparse, tables)
-
-
-def _pairs(
-    buffers: Sequence[ByteArray],
-) -> Iterator[tuple["np.ndarray[tuple[int], np.dtype[np.int64]]", ByteArray]]:
-    for ids, values in zip(buffers[::2], buffers[1::2], strict=True):
-        yield np.frombuffer(ids, np.int64), values
 
 
 def weighted(gradients: Gradients, weight: float) -> Gradients:

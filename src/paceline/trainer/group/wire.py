@@ -90,14 +90,7 @@ class Have(_Message, frozen=True):
 
 
 class Offered(_Message, frozen=True):
-    """What a rank has for a push.
-
-    Attributes:
-        records: that it was computed from.
-        dense: parameters that have a dense gradient.
-        has_rows: there are gradients with rows as well.
-        is_refused: it is not to be used.
-    """
+    """What a rank has for a push, from so many records; ``dense``: parameters with such."""
 
     records: int
     dense: tuple[int, ...]

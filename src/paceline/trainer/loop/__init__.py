@@ -2,16 +2,14 @@
 
 ::
 
-    stages             a call of the user's as a stage of the job
-    batches            what `Session.batches` returns
+    stages             a call of the user's as a stage of the job; `Session.batches`
     loop               the loop itself
     lookahead          batches taken ahead of their steps
-    atomic_steps       what ends with a batch: steps of several tables
+    batch_end          what ends with a batch: steps of several tables
     script_changes     values the script changed reach the servers, or are refused
 """
 
 from paceline.trainer.loop.batch_end import has_batch, step_atomic, step_whole
-from paceline.trainer.loop.batches import Batches, run_stage
 from paceline.trainer.loop.lookahead import check_lookahead, check_step
 from paceline.trainer.loop.loop import TaskReader, check_steps, deliver
 from paceline.trainer.loop.script_changes import (
@@ -21,7 +19,7 @@ from paceline.trainer.loop.script_changes import (
     process_rests,
     to_be_set,
 )
-from paceline.trainer.loop.stages import Cutting, Stage, Stages
+from paceline.trainer.loop.stages import Batches, Cutting, Stage, Stages, run_stage
 
 __all__ = [
     "Batches",

@@ -25,8 +25,7 @@ from paceline.pace.guards import trains_old_again
 from paceline.pace.policy import pushes_overlap, steps_locally, trains_late_again
 from paceline.trainer.engine import TrainerEngine
 from paceline.trainer.holdings import Nothing, SharedPart
-from paceline.trainer.loop.batches import SPENT
-from paceline.trainer.loop.stages import Cutting
+from paceline.trainer.loop.stages import SPENT, Cutting
 from paceline.trainer.tensors import PartTensors
 from paceline.trainer.verdicts import Batch
 

@@ -20,7 +20,7 @@ from paceline.data.source import ReadAhead, Source, read_ahead_of
 from paceline.data.split import task_positions
 from paceline.errors import PacelineError, Preempted, UsageError, describe_error
 from paceline.ids import TaskKey
-from paceline.messages.shared import PartSpec, StageSpec
+from paceline.messages.shared import StageSpec
 from paceline.trainer.engine import Calls, Steps, TrainerEngine
 from paceline.trainer.loop.batch_end import end_batch
 from paceline.trainer.loop.lookahead import Hands
@@ -225,10 +225,8 @@ def check_steps(carrier: TrainerEngine, *, is_over: bool) -> None:
     if judged.verdict == "warn":
         carrier.warn_once(judged.reason)
     for part, numbers in carrier.numbers.items():
-        told = carrier.steps.forgets(part, _name_of(protocol.parts[part].spec))
+        spec = protocol.parts[part].spec
+        name = spec.parameters[0].names[0] if spec.parameters else spec.tables[0].name
+        told = carrier.steps.forgets(part, name)
         if told is not None and numbers.gradients.has_fresh():
             carrier.warn_once(told)
-
-
-def _name_of(spec: PartSpec) -> str:
-    return spec.parameters[0].names[0] if spec.parameters else spec.tables[0].name

@@ -1,15 +1,9 @@
 """What the script has changed by itself reaches the servers, or is refused by name.
 
-::
-
-    a loop begins                     set_between: sent, and a cut has it
-    an evaluation                     is of the values that are here; nothing is sent
-    a step, or the next batch         set_within: sent before anything is pulled over it
-    session.set_values                as it is called: either
-
-By itself where there is one trainer, whose word is enough. Where trainers take steps of
-their own (`paceline.trainer.tensors.local_steps`), a change is part of what they push, and
-no affair of this.
+By itself where there is one trainer, whose word is enough; an evaluation is of the values
+that are here, and sends nothing. Where trainers take steps of their own
+(`paceline.trainer.tensors.local_steps`), a change is part of what they push, and no affair
+of this.
 
 Waits: as `paceline.trainer.protocol.script_values` says. The thread of the user's loop
 calls.

@@ -1,11 +1,13 @@
-"""A call of the user's as a stage of the job: its data, and how it is cut.
+"""A call of the user's as a stage of the job, and what `Session.batches` returns of one.
 
-Waits: for the data set, to be looked at. The thread of the user's script calls.
+Waits: for the data set, to be looked at; and as `loop` does, while it is iterated. The
+thread of the user's script calls.
 """
 
 import threading
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, TypeVar, final
+import weakref
+from collections.abc import Callable, Generator, Iterator, Mapping
+from typing import Any, Final, NamedTuple, TypeVar, final
 
 import msgspec
 
@@ -14,10 +16,19 @@ from paceline.data.source import Source
 from paceline.data.split import check_stage, default_task_size
 from paceline.errors import UsageError
 from paceline.messages.shared import StageKind, StageSpec
-from paceline.trainer.engine import Tracker
+from paceline.trainer.engine import Calls, Tracker
 from paceline.trainer.tensors import PartTensors
 
 T = TypeVar("T")
+
+SPENT: Final = object()
+"""Comes instead of a batch: there is none to take, and steps are awaited."""
+
+_AGAIN = (
+    "batches: what session.batches() returns is iterated once, and this one has been: call "
+    "session.batches(...) again for another loop; to take batches here and there, keep one "
+    "iterator: it = iter(session.batches(...))"
+)
 
 
 class Cutting(NamedTuple):
@@ -134,3 +145,110 @@ class Stages:
     def take_back(self) -> None:
         """The job has refused the stage: its number is the next one's."""
         self.num_begun, self._num_loops = self._before
+
+
+@final
+class Batches(Iterator[Any]):
+    """This trainer's share of the batches of one loop.
+
+    It is the job's next stage from its first batch on; made and never iterated, it is
+    none. To be iterated once, and by one thread, the one that steps. An iterator too:
+    `next`, `enumerate` and `itertools.islice` work on it.
+    """
+
+    def __init__(
+        self,
+        calls: Calls,
+        stages: Stages,
+        planned: Stage,
+        deliver: Callable[[Stage], Generator[Any, None, None]],
+    ) -> None:
+        self._num_batches = planned.spec.num_batches_in_all()
+        begun = run_stage(stages, planned, deliver, calls)
+        # Of this object nothing is known in there: a loop that is left drops it at once.
+        batches = _until_spent(calls, calls.iterate(begun))
+        self._batches = weakref.ref(batches)
+        self._held: Generator[Any, None, None] | None = batches
+        self._was_iterated = self._is_iterator = False
+
+    def __len__(self) -> int:
+        """Batches of the whole job, in all epochs: a trainer's share is not known ahead."""
+        return self._num_batches
+
+    def __iter__(self) -> Iterator[Any]:  # noqa: PYI034  (a held object keeps no loop open)
+        """Its batches, once; dropped by the loop that takes them, they are left.
+
+        Raises:
+            UsageError: it was iterated before.
+        """
+        batches = self._held
+        if batches is None or self._was_iterated:
+            raise UsageError(_AGAIN)
+        self._was_iterated = True
+        if not self._is_iterator:
+            self._held = None
+        return batches
+
+    def __next__(self) -> Any:  # noqa: ANN401  (the user's data)
+        batches = self._batches()
+        if batches is None:
+            raise StopIteration
+        self._is_iterator = True
+        return next(batches)
+
+    def close(self) -> None:
+        """Leave the loop, as `break` does, if it is open; it does not begin any more."""
+        batches, self._held = self._batches(), None
+        if batches is not None:
+            batches.close()
+
+
+def _until_spent(
+    calls: Calls, batches: Generator[Any, None, None]
+) -> Generator[Any, None, None]:
+    """What can be taken; a loop that awaits steps stays open behind it."""
+    try:
+        for batch in batches:
+            if calls.is_late:
+                calls.is_late = False
+                raise KeyboardInterrupt
+            if batch is SPENT:
+                calls.spent = batches
+                return
+            yield batch
+    finally:
+        if calls.spent is not batches:
+            batches.close()
+
+
+def run_stage(
+    stages: Stages,
+    planned: Stage,
+    deliver: Callable[[Stage], Generator[T, None, None]],
+    calls: Calls | None = None,
+) -> Generator[T, None, None]:
+    """What a stage brings, from the first on as the job's next stage.
+
+    One that the job refuses leaves its number to the next. With ``calls``, which thread
+    takes what it brings is noted.
+    """
+    delivered = deliver(stages.number(planned))
+    is_begun = False
+    try:
+        while True:
+            if calls is not None:
+                calls.taken_in = threading.get_ident()
+            try:
+                found = next(delivered)
+            except StopIteration:
+                return
+            except UsageError:
+                if not is_begun:
+                    stages.take_back()
+                raise
+            is_begun = True
+            yield found
+    finally:
+        if calls is not None:
+            calls.taken_in = None
+        delivered.close()

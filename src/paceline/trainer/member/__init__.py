@@ -4,7 +4,6 @@
 
     seat         what a session asks of its trainer, alone or of several processes
     membership   joins, shows that it lives, leaves
-    heartbeat    signs of life while the user's loop computes
     left_loops   the cut behind a loop that was left early
     logbook      the user's numbers on their way to the coordinator
 """

@@ -3,16 +3,19 @@
 Whatever the user's script does, this is what the job has of it: acts are driven here, one
 loop is open at a time, the last numbers are sent before the end.
 
-Waits: for coordinator and servers, with `timeout_s` for each reply. One thread calls, and
-never a forked process; `leave_soon`, `abandon` and `is_idle` may be called by any.
+Waits: for coordinator and servers, with `timeout_s` for each reply; in a thread, between
+signs of life. One thread calls, and never a forked process; `leave_soon`, `abandon` and
+`is_idle` may be called by any.
 """
 
+import logging
 import os
 import platform
+import threading
 from typing import final
 
 from paceline.config import Pace
-from paceline.errors import PacelineError
+from paceline.errors import PacelineError, TransportError
 from paceline.ids import TaskKey
 from paceline.messages.meeting import AskPeers
 from paceline.messages.shared import Message
@@ -20,7 +23,6 @@ from paceline.messages.trainer import Leave, Log
 from paceline.timing import Clock
 from paceline.trainer.client import Courier, Driver, WaitTeller
 from paceline.trainer.engine import Calls, TrainerEngine
-from paceline.trainer.member.heartbeat import Heartbeat
 from paceline.trainer.member.left_loops import end_loop, is_failure
 from paceline.trainer.member.logbook import Logbook
 from paceline.trainer.peers import Collectives, PeerEvents, PeerLink, PeerWires
@@ -28,7 +30,11 @@ from paceline.trainer.protocol import TrainerProtocol
 
 PATIENCE = 6  # time-outs for which the coordinator may be away
 CLOSE_PATIENCE_S = 5.0  # the same, for who leaves: without it, the trainer is lost
+TELL_EVERY_S = 10.0  # how long batches take
+DOOR_EVERY_S = 2.0  # where the door is: a coordinator that has restarted knows it again
 _WHO_IS_THERE = AskPeers(incarnation=0, timeline=0)  # any question makes one join
+
+_log = logging.getLogger("paceline.trainer")
 
 Had = tuple[int, tuple[TaskKey, int] | None]
 """How many batches of its loop, and the last of them."""
@@ -85,8 +91,6 @@ class Membership:
         self._heartbeat = Heartbeat(self.driver, clock, joined.beat_s, self.link)
         self._heartbeat.start()
 
-    # ------------------------------------------------------------ calls of the user's
-
     def ask(self, message: Message) -> Message:
         """Ask the coordinator, as who the trainer is now.
 
@@ -106,8 +110,6 @@ class Membership:
         self.calls.check_open()
         if self._logbook.add(numbers, self._clock.now_s()):
             self._send_log()
-
-    # ------------------------------------------------------------ leaving
 
     def close(self) -> None:
         """Leave the job; see `Session.close`."""
@@ -170,3 +172,70 @@ class Membership:
         numbers, ages_s = self._logbook.take(self._clock.now_s())
         if numbers:
             self.ask(Log(incarnation=0, timeline=0, numbers=numbers, ages_s=ages_s))
+
+
+@final
+class Heartbeat:
+    """Signs of life while the user's loop computes, for one trainer.
+
+    Silence of one time-out means death, and a step may take longer than that. So a thread
+    beats over the coordinator's connection whenever the loop has not talked to it for a
+    while. It reads nothing and decides nothing: a new timeline or a stop is found out by
+    the loop itself.
+    """
+
+    def __init__(
+        self, driver: Driver, clock: Clock, beat_s: float, link: PeerLink | None = None
+    ) -> None:
+        """Beat after ``beat_s`` of silence; tell of the link's door."""
+        self._driver, self._link, self._clock = driver, link, clock
+        self._beat_s = beat_s
+        self._told_s = self._told_door_s = clock.now_s()
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(
+            target=self._run, name="trainer-heartbeat", daemon=True
+        )
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def beat_if_due(self) -> bool:
+        """Beat if the loop has been silent; false if it has not, or nobody answered."""
+        if self._clock.now_s() - self._driver.asked_s < self._beat_s:
+            return False
+        try:
+            self._driver.beat()
+        except TransportError as error:
+            _log.debug("no answer to a beat: %s", error)
+            return False
+        return True
+
+    def stop(self, timeout_s: float) -> None:
+        """End the thread; may be repeated."""
+        self._stopping.set()
+        if self._thread.is_alive():
+            self._thread.join(timeout_s)
+
+    def _run(self) -> None:
+        while not self._stopping.wait(self._beat_s / 2):
+            try:
+                self.beat_if_due()
+                self._tell_if_due()
+                if self._link is not None:
+                    self._tell_door_if_due(self._link)
+                    self._link.look()
+            except Exception:  # noqa: BLE001  (no surprise may end the signs of life)
+                _log.exception("a beat failed")
+
+    def _tell_if_due(self) -> None:
+        now = self._clock.now_s()
+        if now - self._told_s >= TELL_EVERY_S:
+            self._told_s = now
+            self._driver.tell_computed()
+
+    def _tell_door_if_due(self, link: PeerLink) -> None:
+        now = self._clock.now_s()
+        if now - self._told_door_s >= DOOR_EVERY_S:
+            self._told_door_s = now
+            link.tell_open()

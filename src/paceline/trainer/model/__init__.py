@@ -5,12 +5,10 @@
     own_optimizer    the user's optimizer object, once it is shared, and its groups
     schedules        rates that follow what the job has trained
     watched          what a script does to parameters and model between the steps
-    model_buffers    its persistent buffers, as they are now
-    frozen           what nothing trains, told by content
+    beside           what nothing trains: frozen parameters, persistent buffers
 """
 
-from paceline.trainer.model.frozen import Frozen
-from paceline.trainer.model.model_buffers import Buffers
+from paceline.trainer.model.beside import Buffers, Frozen
 from paceline.trainer.model.own_optimizer import (
     KeptGroups,
     StateElsewhere,

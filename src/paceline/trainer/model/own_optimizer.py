@@ -95,7 +95,6 @@ class StateElsewhere(defaultdict[Any, Any]):
         raise UsageError(_ELSEWHERE)
 
     def __contains__(self, key: object) -> bool:
-        """As reading it."""
         return super().__contains__(key) if self.is_here else self._refuse()
 
     def get(self, key: object, default: object = None) -> Any:  # noqa: ANN401  (as above)
@@ -103,7 +102,6 @@ class StateElsewhere(defaultdict[Any, Any]):
         return super().get(key, default) if self.is_here else self[key]
 
     def __setitem__(self, key: object, value: object) -> None:
-        """As reading it."""
         if not self.is_here:
             self._refuse()
         super().__setitem__(key, value)
@@ -115,15 +113,14 @@ class StateElsewhere(defaultdict[Any, Any]):
 class _Refusal:
     """The step hook that stands before all others of the user's own object."""
 
-    def __init__(self) -> None:
+    def __init__(self, own: torch.optim.Optimizer) -> None:
+        self.own = own
         self.is_stepping = False  # within `step_own`
 
     def __call__(self, optimizer: torch.optim.Optimizer, *_: object) -> None:
         """Called before a step of either object, or of the class."""
         if optimizer is self.own and not self.is_stepping:
             raise UsageError(_NOT_KEPT)
-
-    own: torch.optim.Optimizer | None = None
 
 
 def _refusals(own: torch.optim.Optimizer) -> list[_Refusal]:
@@ -142,9 +139,7 @@ def keep_own(
     for name in _HOOKS:
         setattr(shared, name, getattr(own, name))
     shared.param_groups = own.param_groups
-    refusal = _Refusal()
-    refusal.own = own
-    handle = own.register_step_pre_hook(refusal)
+    handle = own.register_step_pre_hook(_Refusal(own))
     hooks = own._optimizer_step_pre_hooks
     assert isinstance(hooks, OrderedDict), "as torch makes it"
     hooks.move_to_end(handle.id, last=False)

@@ -70,8 +70,6 @@ def why_not_tracked(name: str, tracked: object, trainers: int) -> str | None:
 
 @final
 class _Schedule:
-    """One optimizer's groups, the rates that they began with, and what becomes of them."""
-
     def __init__(self, optimizer: torch.optim.Optimizer, factor: Factor) -> None:
         self._groups, self._factor = optimizer.param_groups, factor
         self._rates = [group["lr"] for group in self._groups]

@@ -128,8 +128,6 @@ class CollectiveCall:
             self.results = self._shaped([found])
         return found is not None
 
-    # ------------------------------------------------------------ see `Collective`
-
     def begin(self, exchange: Exchange) -> int:
         """See `Collective.begin`."""
         self.members = tuple(member.trainer for member in exchange.members)
@@ -198,8 +196,6 @@ class CollectiveCall:
         key = (role, message.stage)
         land = partial(self._land, key, message.exchange)
         return Payload(message, landing=land, reply_sizes=self._sizes(role, message.stage))
-
-    # ------------------------------------------------------------ within
 
     def _land(
         self,

@@ -1,11 +1,5 @@
 """Events between trainers, as Harp has them beneath its locking and no-sync models.
 
-::
-
-    send     to one trainer or to all others; returns when each has it in its inbox
-    events   what has come, waiting for the first
-    poll     what has come by now
-
 A full inbox takes nothing: who sends waits until there is room, or its deadline is over.
 The events of one sender arrive in order and once. Nothing is promised across a death: what
 lay in the inbox of a trainer that dies is gone, and its successor begins with an empty one.
@@ -70,12 +64,7 @@ class PeerEvents:
         *,
         timeout_s: float = SEND_S,
     ) -> None:
-        """See `paceline.trainer.session.Session.send`.
-
-        Raises:
-            UsageError: it is no payload, or to this trainer itself.
-            DeadlineExceeded: an inbox stayed full, or a trainer away; the text names it.
-        """
+        """See `paceline.trainer.session.Session.send`."""
         self._calls.check_open()
         arrays, buffers = _packed(payload)
         self.link.open()

@@ -1,8 +1,6 @@
 """Events of other trainers that the user's script has not looked at yet.
 
-Bounded by number and bytes: a full inbox takes nothing more, and whoever sends waits. The
-events of one sender come in the order in which they were sent; one that arrives twice is
-taken once.
+Bounded by number and bytes; one that arrives twice is taken once.
 
 Pure.
 """
@@ -45,7 +43,6 @@ class Inbox:
         self._last: dict[str, tuple[int, int]] = {}  # {sender: (since, number)}
 
     def __len__(self) -> int:
-        """How many wait."""
         return len(self._waiting)
 
     def verdict(

@@ -1,11 +1,5 @@
 """The link between trainers: a door that others come to, and the way to theirs.
 
-::
-
-    open       the door, when something first needs it; the coordinator is told where
-    answer     what is done with a kind of request that comes to it
-    wait_answer   ask another trainer, wherever it is by now
-
 A request is looked at only if its asker is who it says, on this timeline, and means this
 incarnation (`admission`). Nobody learns of a death here: whoever waits
 asks the coordinator who is there, and has a deadline.
@@ -85,8 +79,6 @@ class PeerLink:
         self._doors: Courier | None = None  # the way to the others'
         self._known: dict[str, LivingTrainer] = {}
         self._acquaintances = Admission()
-
-    # ------------------------------------------------------------ the door
 
     def answer(
         self, kind: type[PeerMessage], answerer: Answerer, *, is_timeless: bool = False
@@ -189,8 +181,6 @@ class PeerLink:
 
     def disconnected(self, peer: link.Peer) -> None:
         """See `Service.disconnected`: it may come again."""
-
-    # ------------------------------------------------------------ the way to others
 
     def wait_peers(self, timeout_s: float) -> dict[str, LivingTrainer]:
         """All other living trainers, asked anew: {trainer: incarnation and address}.

@@ -1,11 +1,5 @@
 """What a trainer has laid out for the others of an exchange, and who waits for it.
 
-::
-
-    lay_out   the arrays of a stage of one exchange; what was there of another is gone
-    answer    whoever asks: now, or when they are laid out, or after a while that they
-              are not yet
-
 Waits for nothing. Any thread may call; answers are given by whoever lays out or sweeps.
 """
 
@@ -69,7 +63,7 @@ class PeerOutbox:
     def received(
         self, asker: str, message: PeerMessage, buffers: list[ByteArray], reply: Reply
     ) -> None:
-        """Another trainer asks; see `paceline.trainer.peers.link.Answerer`."""
+        """Another trainer asks: answered now, or when it is laid out, or put off."""
         del buffers
         assert isinstance(message, AskValues)
         key = (asker, message.stage)

@@ -6,7 +6,6 @@
     description       model and optimizer in words that all roles share
     refusals          what speaks against a call, and a part
     optimizer         what `share` returns: its step is on the servers
-    row_optimizers    by what rows learn that name no optimizer
     allreduce_model   a model without servers
 """
 

@@ -1,12 +1,8 @@
 """A model without servers: gradients travel between trainers, each keeps its own copy.
 
-::
-
-    share    the first trainer's values, by a table that they begin in
-    step     gradients times records, reduced to the same bits; mean; the own optimizer
-    track    parameters and optimizer state, for joiners, checkpoints and returns
-
-Since all step from the same values by the same gradients, they stay the same; nobody pulls.
+It begins with the first trainer's values, by a table. Since all step from the same values
+by the same gradients, they stay the same; nobody pulls. What joiners, checkpoints and
+returns need of it is tracked.
 
 Waits: as `paceline.trainer.peers.calls`. The thread of the user's loop calls.
 """
@@ -36,8 +32,6 @@ _NOT_FINITE = "gradients are not finite: this batch counts without them"
 
 
 class _Kept(NamedTuple):
-    """What is tracked of a model: its parameters, and its optimizer's state."""
-
     parameters: list[nn.Parameter]
     optimizer: torch.optim.Optimizer
 
@@ -105,7 +99,6 @@ class Between:
         parameters: list[nn.Parameter],
         optimizer: torch.optim.Optimizer,
     ) -> None:
-        """Step ``parameters`` by ``optimizer``, as part ``part`` of the job."""
         self._membership, self._part = membership, part
         self._operation = Operation(name, "allreduce")
         self._parameters, self._optimizer = parameters, optimizer

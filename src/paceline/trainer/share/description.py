@@ -2,27 +2,38 @@
 
 A model that is stepped here, as the parts that it is shared as: whole, or in fragments.
 
-Pure.
+Pure, but for a line in the log.
 """
 
+import logging
 import math
 from collections.abc import Collection
 from typing import NamedTuple
 
+import msgspec
 import torch
 from torch import nn
 
-from paceline.config import Pace
+from paceline.config import Pace, RowOptimizer
 from paceline.errors import UsageError
-from paceline.messages.shared import Hyper, OptimizerSpec, ParameterSpec
+from paceline.messages.shared import (
+    Hyper,
+    OptimizerSpec,
+    ParameterSpec,
+    PartSpec,
+    TableSpec,
+)
 from paceline.pace.changing import outer_optimizer
 from paceline.pace.fragments import cut_fragments, fragments_of, mix_of
 from paceline.params.blocks import dtype_bytes
 from paceline.params.dense import NOT_SHARED, OPTIMIZERS
+from paceline.params.rows import twin_of
 from paceline.params.sparse import SPARSE_OPTIMIZERS, why_not_by_rows
 from paceline.trainer.model import Frozen
-from paceline.trainer.rows import Embedding
+from paceline.trainer.rows import Embedding, EmbeddingRows
 from paceline.trainer.tensors import Deltas, hyper_of
+
+_log = logging.getLogger("paceline.trainer")
 
 
 class Described(NamedTuple):
@@ -275,3 +286,72 @@ def cut_local(
         frozen = None if found else described.frozen
         found.append((piece._replace(frozen=frozen), deltas))
     return found
+
+
+def table_of(
+    module: Embedding, optimizer: torch.optim.Optimizer | None, known: EmbeddingRows | None
+) -> TableSpec:
+    """What an embedding's table is, with what its rows learn by.
+
+    One that names no optimizer has the lazy twin of the one that it is shared with, its
+    rate and schedule, or else Adagrad(lr=0.05); rows that are shared already, or a job that
+    has begun before, keep what they have. ``known``: its table, if it is shared.
+
+    Raises:
+        UsageError: it follows an optimizer of several groups, or one without a twin; or
+            another than the one that its rows follow already.
+    """
+    spec = module.spec
+    if not module.follows:
+        return spec
+    if known is not None:
+        if known.said.follows and optimizer is not None:
+            twin = _twin(spec, optimizer)
+            if twin != known.said.optimizer:
+                raise UsageError(
+                    f"share: rows of {spec.name!r} are shared already, and follow the "
+                    f"optimizer of that model: {known.said.optimizer}; this model's is "
+                    f"{twin}, and rows have one: {_write(spec)}"
+                )
+        return msgspec.structs.replace(
+            spec, optimizer=known.spec.optimizer, follows=known.spec.follows
+        )
+    if optimizer is None:
+        return spec
+    twin = _twin(spec, optimizer)
+    return msgspec.structs.replace(spec, optimizer=twin, follows=True)
+
+
+def _twin(spec: TableSpec, optimizer: torch.optim.Optimizer) -> RowOptimizer:
+    kind, groups = type(optimizer).__name__, hyper_of(optimizer.param_groups)
+    front = f"share: the embedding {spec.name!r} follows the optimizer of its model"
+    if len(groups) != 1:
+        raise UsageError(
+            f"{front}, which has {len(groups)} parameter groups, each with a rate of its "
+            f"own: {_write(spec)}"
+        )
+    try:
+        return twin_of(kind, groups[0])
+    except UsageError as error:
+        raise UsageError(f"{front}, and {error}; {_write(spec)}") from error
+
+
+def _write(spec: TableSpec) -> str:
+    return (
+        f"say what its rows learn by, such as "
+        f"Embedding({spec.name!r}, {spec.dim}, optimizer=paceline.Adam(lr=0.001))"
+    )
+
+
+def agreed_tables(came: PartSpec, agreed: PartSpec) -> tuple[TableSpec, ...]:
+    """The tables of a part as its job has them; one line in the log where that is else."""
+    for before, now in zip(agreed.tables, came.tables, strict=True):
+        was, says = (before.optimizer, before.follows), (now.optimizer, now.follows)
+        if was != says and not (before.follows and now.follows):
+            _log.warning(
+                "rows of %r go on with %s, as the job began, not with %s",
+                now.name,
+                before.optimizer,
+                now.optimizer,
+            )
+    return agreed.tables

@@ -1,9 +1,9 @@
 """The optimizer that `Session.share` returns: the user's, with its step on the servers.
 
-It has the parameter groups of the user's own optimizer, so that schedulers, clipping and
-`GradScaler` work on it as before; their values travel with every push. Gradients of rows
-that wait for a step are shown in the last group. Hooks are those of the user's own, too,
-whichever object they are registered on; they are called with the shared one.
+It has the parameter groups and hooks of the user's own optimizer, so that schedulers,
+clipping and `GradScaler` work on it as before; their values travel with every push, and
+hooks are called with the shared one. Gradients of rows that wait for a step are shown in
+the last group.
 
 Of `GradScaler` it is one of the optimizers that see to scaled gradients themselves (as
 torch's fused ones do): so a step that finds infinities is a step, too, and its batches

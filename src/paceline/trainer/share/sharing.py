@@ -34,13 +34,14 @@ from paceline.trainer.model import Frozen, Schedules, WatchedModel, WatchedValue
 from paceline.trainer.rows import Embedding, EmbeddingRows, TableRows
 from paceline.trainer.share.description import (
     Described,
+    agreed_tables,
     cut_local,
     describe,
     describe_local,
+    table_of,
 )
 from paceline.trainer.share.optimizer import SharedOptimizer
 from paceline.trainer.share.refusals import check_rows, warn_of_rows, why_not_part
-from paceline.trainer.share.row_optimizers import agreed_tables, table_of
 from paceline.trainer.tensors import Deltas, PartTensors, TableManner, why_not_early
 
 _ENDED = (
@@ -134,7 +135,6 @@ class Sharing:
         own: Sequence[int],
         pace: Pace,
     ) -> SharedOptimizer:
-        """What there is of a model is shared: its own parts, and its embeddings."""
         for module in modules:
             module.bind(self._tables[module.spec.name])
         self.models.append(model)
@@ -364,7 +364,6 @@ class Sharing:
                 numbers.refuse()
 
     def _drop_rows(self, parts: tuple[int, ...]) -> None:
-        """Forget the gradients of rows that no step has used."""
         for part in parts:
             for table in self._seat.numbers[part].tables:
                 table.drop()

@@ -1,18 +1,11 @@
 """Rows that one trainer has for itself: what `Table.lock` returns.
 
-::
-
-    with table.lock(ids) as rows:      rows are asked for, and their values come along
-        rows.values += 1               nobody else changes them meanwhile
-                                       written and let go together, or let go alone
-
 A lock in the block of another one, on a table made later, belongs to the same step: all
 that was changed is written when the outermost block ends, on all servers or on none.
 Tables have one order, and so have servers: no two trainers wait for each other.
 
 Inside a loop what a block writes is the batch's push to these tables, stamped with its
-window: once, whoever dies. So a batch has one write of each table. Outside of a loop it is
-known by the trainer's incarnation and a number: at most once.
+window. Outside of a loop it is known by the trainer's incarnation and a number.
 
 Waits: for servers, and for whoever has the rows, with a deadline. The thread of the user's
 script calls.
@@ -104,8 +97,6 @@ class RowLock:
         self._held: HeldLock | None = None
         self._before: Array = np.empty(0)
 
-    # ------------------------------------------------------------ the block
-
     def __enter__(self) -> LockedRows:
         """Wait for the rows.
 
@@ -178,8 +169,6 @@ class RowLock:
                 f"push, and a batch has one; take all rows in one lock, or smaller batches"
             )
 
-    # ------------------------------------------------------------ to have rows
-
     def _wait_locked(self) -> tuple[Array, Int64s]:
         route, inverse = self.rows.route(self._ids)
         combine = self.rows.combine
@@ -222,8 +211,6 @@ class RowLock:
         self._keeper.keep(self._held)
         return (yield from take_locks(asking, self._locks, wish.timeout_s))
 
-    # ------------------------------------------------------------ to give them back
-
     def _end(self, locks: "Sequence[RowLock]") -> None:
         """These blocks are over: whatever is locked still is let go."""
         for lock in locks:
@@ -254,10 +241,7 @@ class RowLock:
             for lock in self._locks.values()
         )
 
-    # ------------------------------------------------------------ to write
-
     def _write(self, locks: "Sequence[RowLock]") -> None:
-        """Write what these blocks have changed, as one step."""
         changed = [lock for lock in locks if lock.tokens]
         for lock in changed:
             lock.check_values()

@@ -144,8 +144,6 @@ class RotationLoop:
                 _leave(carrier)
             self._tell()
 
-    # ------------------------------------------------------------ a cell
-
     def _cell(self, found: Batch, last: int, began_s: float) -> Cell:
         """A visit of a cell, of the batches from the one found to the last, with rows."""
         key = found.key
@@ -278,8 +276,6 @@ class RotationLoop:
     def _rows_of(self, block: int) -> Int64s:
         return np.arange(*self._rows.combine.bounds(block, self._rotation.blocks))
 
-    # ------------------------------------------------------------ ahead
-
     def _look_ahead(self) -> None:
         acts, rotation = self._acts, self._rotation
         if acts.num_held() < rotation.slices and not self._carrier.protocol.must_join:
@@ -290,8 +286,6 @@ class RotationLoop:
         found = self._ahead.wait_found()
         if found is not None:
             self._acts.take(found.lease, found.standing)
-
-    # ------------------------------------------------------------ the end
 
     def _tell(self) -> None:
         total_s = self.waited_s + self.pushed_s + self.computed_s

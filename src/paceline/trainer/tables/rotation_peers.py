@@ -109,7 +109,6 @@ class PeerBlocks:
     def _answer(
         self, asker: str, message: PeerMessage, buffers: list[ByteArray], reply: Reply
     ) -> None:
-        """Another trainer asks; see `paceline.trainer.peers.link.Answerer`."""
         del buffers
         assert isinstance(message, AskBlock)
         with self._lock:

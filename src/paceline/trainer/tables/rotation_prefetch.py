@@ -1,10 +1,5 @@
 """The next cell of a rotation, looked for while the user computes on this one.
 
-::
-
-    user's thread   | compute on cell k            | push | compute on k + 1
-    this thread     | lease on k + 1 | its rows |   done
-
 Everything here is a question that may be lost: what does not come is asked for again by the
 user's thread, in its own way. So nothing is decided here.
 

@@ -1,11 +1,5 @@
 """What the user holds of a table: `Session.table` returns a `Table`.
 
-::
-
-    pull   rows as they are, with what this batch has pushed
-    push   values that are combined with rows; they leave when the batch is over
-    allreduce and its kin   values that travel between trainers, as the step of a batch
-
 Waits: for servers. The thread of the user's script calls.
 """
 
@@ -56,7 +50,6 @@ class Table:
         rows: TableRows,
         replicate_every: int | None,
     ) -> None:
-        """Bind; `Session.table` does. Its rotations are the script's next stages."""
         combine = rows.combine
         self.name = rows.spec.name
         self.shape = (combine.num_rows, *combine.shape)
@@ -237,8 +230,6 @@ class Table:
             step_atomic(carrier)
         else:
             carrier.step(part)
-
-    # ------------------------------------------------------------ between trainers
 
     def allreduce(
         self, *values: Values, rule: str | None = None, how: How = "auto"

@@ -16,7 +16,7 @@ from paceline.config import Pace
 from paceline.errors import UsageError
 from paceline.messages.shared import Hyper, OptimizerSpec, ParameterSpec
 from paceline.pace.changing import outer_optimizer
-from paceline.pace.fragments import cut_fragments, fragments_of, mix_of
+from paceline.pace.policy import cut_fragments, fragments_of, mix_of
 from paceline.params.blocks import dtype_bytes
 from paceline.params.dense import NOT_SHARED, OPTIMIZERS
 from paceline.params.sparse import SPARSE_OPTIMIZERS, why_not_by_rows

@@ -1,12 +1,5 @@
 """A trainer's way through a stage that does not train: leases in, results out.
 
-::
-
-    next_task  a lease; values and tracked objects are those of the last cut
-    finish     the task counts, with its result, or it is somebody else's by now
-    results    when the stage is over: the results of all tasks, or their value
-    keep       the value, the same for everybody
-
 No window, push or tick: nothing changes on any server from the cut that began the stage to
 the one that ends it. A task is counted as a whole, by the token of its lease.
 
@@ -49,14 +42,10 @@ class EvaluationMember(Protocol):
 
 @final
 class Evaluation:
-    """The acts of one trainer in stages of evaluation and prediction.
-
-    Attributes:
-        evaluated: batches so far; a sign of life carries it.
-    """
+    """The acts of one trainer in stages of evaluation and prediction."""
 
     def __init__(self, member: EvaluationMember, asking: Asking, tracked: Tracking) -> None:
-        self.evaluated = 0
+        self.evaluated = 0  # batches so far; a sign of life carries it
         self._member, self._asking, self._tracked = member, asking, tracked
         self._held: Lease | None = None
         self._pulled: object = None  # (stage, incarnation, timeline) of the values here

@@ -34,11 +34,7 @@ def top_share(name: str) -> Fraction | None:
 
 
 def require_codec(pace: str, name: object) -> None:
-    """Refuse what is neither the name of a codec nor None.
-
-    Raises:
-        UsageError: it is something else; ``pace`` is named.
-    """
+    """Refuse what is neither the name of a codec nor None with a `UsageError`."""
     if name is None or name in ROUNDING:
         return
     if not isinstance(name, str) or top_share(name) is None:

@@ -105,17 +105,19 @@ class JobConfig(msgspec.Struct, frozen=True, kw_only=True):
         for name in _WHOLE:
             value = getattr(self, name)
             require(is_whole(value), f"{name} must be a whole number, got {value!r}")
-        require(self.trainers >= 1, f"trainers must be >= 1, got {self.trainers}")
+        for name, value in (
+            ("trainers", self.trainers),
+            ("ranks-per-trainer", self.ranks_per_trainer),
+            ("servers", self.servers),
+            ("keep_cuts", self.keep_cuts),
+            ("max_task_failures", self.max_task_failures),
+        ):
+            require(value >= 1, f"{name} must be >= 1, got {value}")
         require(
             self.most_trainers == 0 or self.most_trainers >= self.trainers,
             f"trainers: expected the fewest, then the most, got "
             f"{self.trainers}:{self.most_trainers}",
         )
-        require(
-            self.ranks_per_trainer >= 1,
-            f"ranks-per-trainer must be >= 1, got {self.ranks_per_trainer}",
-        )
-        require(self.servers >= 1, f"servers must be >= 1, got {self.servers}")
         require(abs(self.seed) < 2**63, f"seed must be within 64 bits, got {self.seed}")
         require(self.timeout_s > 0, f"timeout must be > 0 s, got {self.timeout_s}")
         require(
@@ -126,11 +128,6 @@ class JobConfig(msgspec.Struct, frozen=True, kw_only=True):
             require(value >= 0, text)
         wait_s = self.disk_wait_s
         require(wait_s is None or wait_s >= 0, f"disk-wait must be >= 0 s, got {wait_s}")
-        require(self.keep_cuts >= 1, f"keep_cuts must be >= 1, got {self.keep_cuts}")
-        require(
-            self.max_task_failures >= 1,
-            f"max_task_failures must be >= 1, got {self.max_task_failures}",
-        )
 
     @property
     def max_trainers(self) -> int:

@@ -1,29 +1,4 @@
-"""What can go wrong, in one tree.
-
-::
-
-    PacelineError
-      UsageError            the caller asked for something that cannot be (exit code 2)
-        RuleFailed          a combine rule of the user's own raised
-      DataError             a file of the user's data is not what it should be
-        BatchUnreadable     another process could not read a batch; the text says why
-      JobFailed             the job as a whole cannot go on (exit code 1)
-      Refused               another role said no; carries which kind of no
-      LockLost              rows are locked no more: nothing of the block was written
-      LockTimeout           others have had the rows all the time
-      TransportError        the corridor between two roles
-        PeerLost            the other end is gone; calling again may reach its successor
-        DeadlineExceeded    nobody answered in time
-        HandshakeRefused    the other end does not let one in, or is nobody of ours
-          ForeignPeer       it is of another run, version or secret: that stays so
-        FrameRefused        a frame broke a limit or the format
-      StoreError            what must survive did not
-        StoreFull           there is no space for it, or no right to write
-        JournalCorrupt      a journal record does not match its checksum
-        CheckpointCorrupt   a file of a cut does not match its manifest
-    SystemExit
-      Preempted             a trainer was told to leave: no error, the way out
-      Interrupted           the same, of a script that is its whole job: Ctrl-C
+"""What can go wrong, in one tree below `PacelineError`, and ways out that are no errors.
 
 Foreign exceptions are translated at the seam they come in by. A message says what was
 expected, what came, where, and what to do.
@@ -43,7 +18,7 @@ class PacelineError(Exception):
 
 
 class UsageError(PacelineError):
-    """The caller asked for something that cannot be; nothing has been changed."""
+    """The caller asked for something that cannot be; nothing has changed (exit code 2)."""
 
 
 class RuleFailed(UsageError):
@@ -69,7 +44,7 @@ class BatchUnreadable(DataError):
 
 
 class JobFailed(PacelineError):
-    """The job as a whole cannot go on; the message carries the last cause."""
+    """The job as a whole cannot go on; the message carries the last cause (exit code 1)."""
 
 
 class Refused(PacelineError):

@@ -1,8 +1,7 @@
 """How rows begin and how they learn: specs that users write and roles exchange.
 
-Row optimizers (`SGD`, `Adagrad`, `RowWiseAdagrad`, `Adam`, `AdamW`, `FTRL`) and row
-initialisers (`Zeros`, `Constant`, `Uniform`, `Normal`) are plain and frozen, and checked
-when they are made; `paceline.params.rows` interprets them.
+All are plain, frozen, and checked when they are made; `paceline.params.rows` knows what
+they mean.
 
 Of row optimizers, w is an element of a row, float32, and g its gradient: those of equal
 ids in a batch are summed first. All are lazy: a step touches the rows that it has

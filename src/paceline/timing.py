@@ -1,9 +1,5 @@
 """Time, handed in: nobody else in the house reads a clock.
 
-`Clock` is what services are given. `SystemClock` is the machine's monotonic clock;
-`ManualClock` stands still until a test moves it. `Deadline` is a moment on a clock, so
-that a wait made of many small waits still ends when it was promised to end.
-
 Seconds are floats. Clocks of two machines are never compared.
 """
 
@@ -67,7 +63,7 @@ class ManualClock(Clock):
 
 @final
 class Deadline:
-    """A moment on a clock by which something must have happened."""
+    """A moment on a clock; a wait of many small waits ends when it was promised to end."""
 
     def __init__(self, clock: Clock, seconds: float) -> None:
         """Expire ``seconds`` from now."""

@@ -58,7 +58,7 @@ INSIDE: dict[str, Floors] = {
         ("slots",),
         ("locks", "snapshots"),
         ("standing",),
-        ("answers", "pages"),
+        ("answers",),
         ("control",),
         ("service",),
     ),
@@ -83,13 +83,13 @@ INSIDE: dict[str, Floors] = {
     "paceline.data": (
         ("source", "split", "order", "cells", "sets", "not_data"),
         ("files", "map_style", "ahead"),
-        ("picked",),
         ("opening",),
     ),
     "paceline.params.rows": (
         ("compiled",),
         ("combining", "distinct", "id_map", "initial", "optimizers", "snapshot"),
-        ("following", "slots", "table", "values"),
+        ("following", "slots", "table"),
+        ("values",),
     ),
     "paceline.forecast": (
         ("agenda", "driver", "gauge", "models"),

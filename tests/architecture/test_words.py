@@ -55,7 +55,6 @@ OF_ONE_THING = {
         "answer_early",
         "early",
         "early_gradients",
-        "early_push",
         "read_early",
         "sends_early",
         "why_not_early",

@@ -64,13 +64,14 @@ def take_cut(store: BlobStore, cut: int, plans: tuple[PartPlan, ...]) -> float:
         shard = ParameterShard()
         for plan in plans:
             shard.create(plan, server, seed=1)
-            for slot in shard.dense_slots(plan.spec.part):
-                values = shard.dense(slot).values
+            for slot in sorted(shard.blocks.keys() & {b.slot for b in plan.blocks}):
+                values = shard.blocks[slot].values
                 values.copy_(torch.from_numpy(random.normal(size=len(values))))
-                shard.dense(slot).apply(torch.ones_like(values), {"lr": 0.1})
-            for slot in shard.row_slots(plan.spec.part):
+                shard.blocks[slot].apply(torch.ones_like(values), {"lr": 0.1})
+            rows = range(plan.first_row_slot, plan.first_row_slot + plan.num_row_slots)
+            for slot in sorted(shard.rows.keys() & set(rows)):
                 ids = random.permutation(20)[:5] + 100 * slot
-                table = shard.table(slot, plan.spec.tables[0].name)
+                table = shard.rows[slot][plan.spec.tables[0].name]
                 table.apply(ids, random.normal(size=(5, 2)).astype(np.float32))
                 total += float(table.export()["values"].sum())
         share = CutShare({slot: shard.export(slot) for slot in shard.slots()}, {}, {})

@@ -12,8 +12,8 @@ import torch
 from torch.utils.data import ConcatDataset, Dataset, Subset, TensorDataset, random_split
 
 from paceline.data import Csv, Libsvm, Parquet, Text
+from paceline.data.map_style import PickedSource
 from paceline.data.opening import open_source
-from paceline.data.picked import PickedSource
 from paceline.errors import DataError, UsageError
 
 SIZE = 6

@@ -90,7 +90,7 @@ def test_dtypes_have_their_sizes_and_others_are_refused() -> None:
 
 def test_cutting_and_placing_import_no_numeric_library() -> None:
     program = (
-        "import sys, paceline.params.blocks, paceline.params.partition\n"
+        "import sys, paceline.params.blocks\n"
         "print(*{'torch', 'numpy', 'numba'} & sys.modules.keys())"
     )
     run = subprocess.run(

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import torch
 
-from paceline.params import fused
+from paceline.params.dense import can_step_alone, step_alone
 
 
 def _stepped(**options: Any) -> tuple[torch.Tensor, torch.optim.Optimizer]:
@@ -21,11 +21,11 @@ def test_the_kernel_alone_takes_the_optimizers_step(options: dict[str, Any]) -> 
     values, optimizer = _stepped(fused=True, weight_decay=0.1, **options)
     mine, own = _stepped(fused=True, weight_decay=0.1, **options)
     group, state = own.param_groups[0], own.state[mine]
-    assert fused.can_step(group, state)
+    assert can_step_alone(group, state)
     gradient = torch.linspace(2, 3, 5)
     values.grad = gradient.clone()
     optimizer.step()
-    fused.step(mine, gradient, group, state)
+    step_alone(mine, gradient, group, state)
     assert torch.equal(mine, values)
     for name, expected in optimizer.state[values].items():
         assert torch.equal(state[name], expected)
@@ -37,15 +37,15 @@ def test_the_kernel_alone_takes_the_optimizers_step(options: dict[str, Any]) -> 
 )
 def test_an_optimizer_that_does_more_steps_itself(options: dict[str, Any]) -> None:
     values, optimizer = _stepped(**options)
-    assert not fused.can_step(optimizer.param_groups[0], optimizer.state[values])
+    assert not can_step_alone(optimizer.param_groups[0], optimizer.state[values])
 
 
 def test_the_optimizer_makes_its_state_itself() -> None:
     optimizer = torch.optim.Adam([torch.zeros(1)], fused=True)
-    assert not fused.can_step(optimizer.param_groups[0], {})
+    assert not can_step_alone(optimizer.param_groups[0], {})
 
 
 def test_an_optimizer_of_another_kind_steps_itself() -> None:
     values = torch.zeros(1)
     optimizer = torch.optim.Adagrad([values], fused=True)
-    assert not fused.can_step(optimizer.param_groups[0], optimizer.state[values])
+    assert not can_step_alone(optimizer.param_groups[0], optimizer.state[values])

@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from paceline.errors import UsageError
-from paceline.params.partition import num_row_slots, place_slots
+from paceline.params.blocks import num_row_slots, place_slots
 
 # A loaded machine is slow to draw and to run examples; neither is a failure.
 on_any_machine = settings(

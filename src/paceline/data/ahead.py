@@ -69,12 +69,7 @@ class ReadingPool:
     """Processes that read one source."""
 
     def __init__(self, source: Source, num_workers: int) -> None:
-        """Fork nothing yet: the first batch does.
-
-        Args:
-            source: of the batches.
-            num_workers: processes, at least one.
-        """
+        """Fork nothing yet: the first batch does."""
         self._source, self._num_processes = source, num_workers
         self._pool: concurrent.futures.ProcessPoolExecutor | None = None
         self._asked: deque[_Asked] = deque()

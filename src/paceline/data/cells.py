@@ -41,14 +41,7 @@ class Cells(NamedTuple):
 
 
 def cut_cells(blocks: Int64s, num_blocks: int, parts: Int64s, num_parts: int) -> Cells:
-    """The records of every cell.
-
-    Args:
-        blocks: int64 (n,): of each record, ``0..num_blocks - 1``.
-        num_blocks: of the table.
-        parts: int64 (n,): of each record, ``0..num_parts - 1``.
-        num_parts: data parts.
-    """
+    """The records of every cell, from the block and the part (n,) of each record."""
     cells = parts * num_blocks + blocks
     counts = np.bincount(cells, minlength=num_parts * num_blocks)
     starts = np.concatenate(([0], np.cumsum(counts)))
@@ -58,16 +51,11 @@ def cut_cells(blocks: Int64s, num_blocks: int, parts: Int64s, num_parts: int) ->
 
 
 def parts_of(num_records: int, group: Int64s | None, num_parts: int) -> Int64s:
-    """The data part of each record: ranges of groups, with about as many records each.
+    """The data part (n,) of each record: ranges of groups, with about as many records each.
 
-    Args:
-        num_records: of the data.
-        group: int64 (n,), any numbers: equal ones lie in one part, in ascending order of
-            the numbers; None: every record for itself, in the order of the data.
-        num_parts: some may be empty, where there are fewer groups, or large ones.
-
-    Returns:
-        int64 (n,), ``0..num_parts - 1``.
+    Equal numbers of ``group`` (n,) lie in one part, in ascending order of the numbers;
+    None: every record for itself, in the order of the data. Some parts may be empty, where
+    there are fewer groups, or large ones.
     """
     if group is None:
         return np.arange(num_records) * num_parts // max(num_records, 1)

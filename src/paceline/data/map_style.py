@@ -21,6 +21,7 @@ import xxhash
 from torch.utils.data import ConcatDataset, Subset, default_collate
 
 from paceline.data.source import Records, Source, describe_item, require_records
+from paceline.errors import UsageError
 
 Collate = Callable[[list[Any]], Any]
 
@@ -135,3 +136,44 @@ def describe_indices(indices: Sequence[Any]) -> str:
     else:
         told = repr(chosen.tolist()).encode()
     return f"indices xxh3 {xxhash.xxh3_64(told).hexdigest()} x {len(chosen)}"
+
+
+@final
+class PickedSource(Source):
+    """Records of another source by index, in any order, repeated or not: a `Subset` of it.
+
+    Negative indices count from the end. Batches come from the source as whole ones.
+
+    Raises:
+        UsageError: no record, an index that the source has not, or a mask.
+    """
+
+    def __init__(self, source: Source, indices: Sequence[int]) -> None:
+        chosen = np.asarray(indices)
+        require_records(len(chosen))
+        if chosen.ndim != 1 or chosen.dtype.kind not in "iu":
+            raise UsageError(
+                "batches: expected the indices of a Subset to be whole numbers, got "
+                f"{chosen.dtype}; of a mask take mask.nonzero()"
+            )
+        size = len(source)
+        outside = chosen[(chosen < -size) | (chosen >= size)]
+        if outside.size:
+            raise UsageError(
+                f"batches: the Subset has index {outside[0]}, its data set {size} records"
+            )
+        chosen = chosen.astype(np.int64)
+        self._source = source
+        self._records = np.where(chosen < 0, chosen + size, chosen)
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    def batch(self, records: Records) -> Any:  # noqa: ANN401
+        """The batch that the source has of these."""
+        return self._source.batch(self._records[records])
+
+    def fingerprint(self) -> str:
+        """The source's, and a hash of the indices: trainers must pick the same."""
+        told = describe_indices(self._records.tolist())
+        return f"Subset of ({self._source.fingerprint()}), {told}"

@@ -10,9 +10,8 @@ import numpy as np
 import torch
 from torch.utils.data import ConcatDataset, Subset, TensorDataset
 
-from paceline.data.map_style import Collate, MapSource, leaves
+from paceline.data.map_style import Collate, MapSource, PickedSource, leaves
 from paceline.data.not_data import as_tensor, refuse_look_alikes, require_map_style
-from paceline.data.picked import PickedSource
 from paceline.data.source import HuggingFaceSource, ItemSource, Source, TensorSource
 from paceline.errors import UsageError
 

@@ -31,16 +31,11 @@ def records_at(
     Over all of ``0..n - 1`` it is a bijection. It costs about 20 passes over the
     positions, each a NumPy call: ask for a whole task at once, not batch by batch.
 
-    Args:
-        positions: int64, any shape, each in ``0..n - 1``.
-        n: number of records.
-        seed: any integer; with ``epoch`` and ``loop`` the key of the permutation.
-        epoch: number of the epoch.
-        shuffle: without it, position is record.
-        loop: number of the loop over them; each has orders of its own.
+    Seed, epoch and the number of the loop over them are the key of the permutation; without
+    ``shuffle``, position is record.
 
     Returns:
-        int64 of the same shape, the caller's own.
+        int64 of the shape of the positions, the caller's own.
     """
     positions = np.asarray(positions, dtype=np.int64)
     assert positions.size == 0 or (positions.min() >= 0 and positions.max() < n)

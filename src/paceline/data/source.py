@@ -1,13 +1,5 @@
 """Where a batch of the user's data comes from: records in, batch out.
 
-::
-
-    tensor, tuple or dict of them ----------> TensorSource        one gather per tensor
-    Parquet, Csv, Libsvm, Text -------------> ItemSource, each in a file of its own
-    a Hugging Face data set ----------------> HuggingFaceSource   columns, as it has them
-    any other map-style data set, list -----> MapSource           items, then collate
-    Subset of one that reads whole batches -> PickedSource        of the one, by index
-
 `paceline.data.opening` chooses. A source has a fingerprint: every trainer builds its own
 data set, and two that differ must not train one stage.
 
@@ -252,11 +244,7 @@ def read_ahead_of(source: Source) -> ReadAhead:
 
 
 def require_records(count: int) -> None:
-    """Refuse data without any record.
-
-    Raises:
-        UsageError: so.
-    """
+    """Refuse data without any record with a `UsageError`."""
     if count < 1:
         raise UsageError("batches: the data set is empty; expected at least one record")
 

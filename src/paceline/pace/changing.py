@@ -23,8 +23,7 @@ from paceline.pace.policy import (
     why_not_beside,
 )
 from paceline.pace.tables import is_table, why_not_for_table, why_not_locked
-from paceline.params.guarding import why_not_guarded
-from paceline.params.hogwild import why_not_hogwild
+from paceline.params.guarding import why_not_guarded, why_not_hogwild
 
 
 def first_pace(spec: PartSpec) -> Pace:

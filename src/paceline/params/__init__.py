@@ -2,7 +2,7 @@
 
 ::
 
-    blocks, partition    how a part is cut, and where its slots lie (no torch, no numpy)
+    blocks               how a part is cut, and where its slots lie (no torch, no numpy)
     dense                an optimize block: a slice of a parameter with its optimizer
     rows/                a table: id -> row, with numba kernels
     shard                all slots of one server

@@ -1,4 +1,4 @@
-"""Cutting dense parameters into blocks.
+"""Cutting dense parameters into blocks, and placing slots on servers, balanced by bytes.
 
 ::
 
@@ -9,13 +9,20 @@
 A part is cut once, when it is created; placement never cuts again, since a fused
 optimizer may change the last bits of a parameter that is cut elsewhere.
 
-Pure; imports neither torch nor numpy.
+::
 
-Source: the rule of Paddle Fluid's `slice_variable`.
+    sizes 9 | 4 4 4 4 | 1        servers a b
+    a: 9   4 4   1               largest first; slots of one size go round the servers,
+    b:     4 4                   the lightest server first
+
+Pure and deterministic; imports neither torch nor numpy.
+
+Source of the cut: the rule of Paddle Fluid's `slice_variable`.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import groupby
 
 from paceline.errors import UsageError
 from paceline.messages.shared import Block, ParameterSpec
@@ -49,11 +56,8 @@ def cut_blocks(
     The blocks of a parameter cover it exactly, in order; each holds whole rows when the
     parameter has two or more dimensions; none is empty, so an empty parameter has none.
 
-    Args:
-        parameters: in the order of the part; a block names its parameter by index.
-        num_servers: no parameter is cut into more blocks than this.
-        first_slot: slot of the first block.
-        min_block: elements below which cutting does not pay.
+    No parameter is cut into more blocks than there are servers, and none below
+    ``min_block`` elements, where it does not pay. A block names its parameter by its index.
     """
     blocks: list[Block] = []
     for index, parameter in enumerate(parameters):
@@ -72,3 +76,44 @@ def _block_size(shape: tuple[int, ...], num_servers: int, min_block: int) -> int
     width = math.prod(shape[1:]) if len(shape) >= 2 else 1
     rows = -(-numel // (split * max(1, width)))
     return max(1, rows * width)
+
+
+def num_row_slots(num_servers: int) -> int:
+    """Slots over which the rows of a part are spread.
+
+    Several per server, so that slots can move when servers are added later; few, since
+    every slot that a batch touches costs a lookup of its own.
+    """
+    return max(16, 4 * num_servers)
+
+
+def place_slots(
+    sizes: Mapping[int, int],
+    servers: Sequence[str],
+    loads: Mapping[str, int] | None = None,
+) -> dict[int, str]:
+    """Give every slot a server: ``{slot: server id}``, ascending by slot.
+
+    Servers differ by at most one in how many slots of any one size they hold, so row
+    slots spread evenly; and in bytes by at most the largest slot, or by as much as
+    ``loads`` differ already.
+
+    Sizes and loads are bytes; among equally loaded servers the earlier one is chosen.
+
+    Raises:
+        UsageError: there is no server to place slots on.
+    """
+    if not servers:
+        raise UsageError(f"expected at least one server to place {len(sizes)} slots on")
+    load = {server: (loads or {}).get(server, 0) for server in servers}
+    placement: dict[int, str] = {}
+    largest_first = sorted(sizes, key=lambda slot: (-sizes[slot], slot))
+    for size, slots in groupby(largest_first, key=sizes.__getitem__):
+        waiting = list(slots)
+        while waiting:
+            lightest_first = sorted(servers, key=load.__getitem__)
+            for slot, server in zip(waiting, lightest_first, strict=False):
+                placement[slot] = server
+                load[server] += size
+            waiting = waiting[len(servers) :]
+    return dict(sorted(placement.items()))

@@ -25,13 +25,7 @@ class DelayedNesterov(torch.optim.Optimizer):
     """The outer optimizer of deltas that come one by one.
 
     State of each parameter: ``momentum`` and ``buffer`` of its shape, and ``step``, the
-    gradients so far, a float32 scalar.
-
-    Args:
-        params: what it moves.
-        lr: how far.
-        momentum: beta.
-        delay: N.
+    gradients so far, a float32 scalar. ``momentum`` is beta above, ``delay`` N.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Which optimizers guards make sense for.
+"""Which optimizers guards make sense for, and several steps on one row at once (hogwild).
 
 ::
 
@@ -7,13 +7,21 @@
                       ASGD                  uses a rate one step after it is told
                       FTRL (rows)           weights follow from sums, not from steps
     compensate        rows                  their values then are not at hand
+    hogwild           FTRL (rows)           z and n add up to w
+                      dense blocks          one push at a time
+
+An optimizer that may be hogwild changes each element on its own, from that element's
+gradient and state alone: a lost change costs one step on one element (or one square of one
+sum, one step on one moment); steps of a table are counted exactly. Dense blocks are no
+faster so: the same memory moves from core to core with every push. Source: Niu, Recht, Re,
+Wright 2011 (Hogwild!), who prove it for plain SGD with sparse gradients.
 
 Pure.
 """
 
 from typing import Final
 
-from paceline.config import FTRL
+from paceline.config import FTRL, Async
 from paceline.messages.shared import PartSpec
 
 _NO_RATE: Final = {
@@ -53,4 +61,34 @@ def why_not_guarded(spec: PartSpec) -> str | None:
             f"{by_rows[0]!r} are rows: share it as a part of its own with another pace, or "
             f"leave compensate out"
         )
+    return None
+
+
+def is_hogwild(spec: PartSpec) -> bool:
+    """Whether pushes of rows of a part are applied beside each other."""
+    return isinstance(spec.pace, Async) and spec.pace.isolation == "hogwild"
+
+
+def why_not_hogwild(spec: PartSpec) -> str | None:
+    """Why a part cannot be hogwild as a script wants it; None if it can."""
+    if not is_hogwild(spec):
+        return None
+    if not spec.tables:
+        return (
+            "isolation=hogwild applies pushes of rows beside each other: expected a part "
+            "with rows (paceline.Embedding), got one without, and dense parameters are "
+            "updated one push at a time: leave the isolation out (pace=async)"
+        )
+    return why_not_beside(spec)
+
+
+def why_not_beside(spec: PartSpec) -> str | None:
+    """Why rows of a hogwild part need one step at a time; None if none do."""
+    for table in spec.tables if is_hogwild(spec) else ():
+        if isinstance(table.optimizer, FTRL):
+            return (
+                f"isolation=hogwild takes several steps at once, and FTRL of the embedding "
+                f"{table.name!r} cannot, since its z and n must change together: use "
+                f"another row optimizer, or leave the isolation out"
+            )
     return None

@@ -25,7 +25,7 @@ the order of decisions, all else from any thread.
 """
 
 from collections.abc import Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from typing import Any, Final, final
 
 import numpy as np
@@ -60,18 +60,15 @@ class PublishedValues:
         memory: Bytes,
         sizes: Mapping[int, int],
         key: bytes,
-        guard: AbstractContextManager[object] | None = None,
+        guard: AbstractContextManager[object],
     ) -> None:
-        """Lay out zeroed memory.
+        """Lay out zeroed memory, `bytes_needed` for these sizes, shared with readers.
 
-        Args:
-            memory: `bytes_needed` of them, shared with readers.
-            sizes: ``{slot: bytes of its block}``.
-            key: by which readers know that they have found this memory.
-            guard: lets one thread at a time change a count; None where there is but one.
+        By the key readers know that they have found this memory; the guard lets one thread
+        at a time change a count.
         """
         assert len(key) == KEY_BYTES
-        self._guard = guard or nullcontext()
+        self._guard = guard
         offsets, total = _offsets(sizes)
         assert memory.nbytes == total, f"{memory.nbytes} bytes for a layout of {total}"
         memory[:KEY_BYTES] = np.frombuffer(key, np.uint8)
@@ -158,14 +155,9 @@ class ValuesReader:
         return tuple(self._blocks)
 
     def read_into(self, places: Mapping[int, Bytes], at_round: int) -> int | None:
-        """Copy all blocks, of one moment, at ``at_round`` or later.
+        """Copy all blocks, of one moment, at ``at_round`` or later; the round they are of.
 
-        Args:
-            places: ``{slot: where its block goes}``; after None their bytes are anything.
-            at_round: the least round.
-
-        Returns:
-            The round that they are of; None if the server must be asked.
+        None if the server must be asked: then the bytes of the places are anything.
         """
         words = self._words
         for _ in range(_MOST_READS):

@@ -25,10 +25,8 @@ from paceline.errors import UsageError
 from paceline.messages.shared import Block, Hyper, PartPlan, PartSpec, TableSpec
 from paceline.params.blocks import dtype_bytes
 from paceline.params.dense import OptimizeBlock
-from paceline.params.guarding import why_not_guarded
-from paceline.params.hogwild import why_not_beside
-from paceline.params.rows import Array, RowTable, ValueTable
-from paceline.params.snapshot import SlotSnapshot
+from paceline.params.guarding import why_not_beside, why_not_guarded
+from paceline.params.rows import Array, RowSnapshot, RowTable, ValueTable
 from paceline.params.sparse import RowChanges, SparseGradient
 
 Bytes = bytes | bytearray | memoryview | np.ndarray[Any, np.dtype[Any]]
@@ -37,6 +35,34 @@ Table = RowTable | ValueTable
 
 _TABLE = "table/"
 _STATE = "state/"
+
+
+@final
+class SlotSnapshot:
+    """All that a slot holds as of one moment, while updates go on.
+
+    Dense values and optimizer state are copied when it is made; rows follow page by page.
+    """
+
+    def __init__(
+        self, dense: Mapping[str, torch.Tensor], rows: Mapping[str, RowSnapshot]
+    ) -> None:
+        """Hold copies of dense tensors by name, and rows by the front of their names."""
+        self._dense = dict(dense)
+        self._rows = dict(rows)
+
+    def copy_some(self, max_pages: int) -> bool:
+        """Copy the next pages of rows, so many at most of each table; whether all are."""
+        return all(rows.copy_some(max_pages) for rows in self._rows.values())
+
+    def tensors(self) -> dict[str, torch.Tensor]:
+        """What `ParameterShard.export` would have said at the moment; all is copied."""
+        rows = {
+            f"{front}/{column}": torch.from_numpy(array)
+            for front, snapshot in self._rows.items()
+            for column, array in snapshot.arrays().items()
+        }
+        return {**self._dense, **rows}
 
 
 @final
@@ -109,73 +135,23 @@ class ParameterShard:
         """All slots of this server, ascending."""
         return tuple(sorted(self._part))
 
-    def dense_slots(self, part: int) -> tuple[int, ...]:
-        """The dense slots of a part on this server, ascending; none if it is unknown."""
-        return tuple(sorted(s for s in self.blocks if self._part[s] == part))
-
-    def row_slots(self, part: int) -> tuple[int, ...]:
-        """The row slots of a part on this server, ascending; none if it is unknown."""
-        return tuple(sorted(s for s in self.rows if self._part[s] == part))
-
-    def dense(self, slot: int) -> OptimizeBlock:
-        """The optimize block of a dense slot.
-
-        Raises:
-            UsageError: this server has no such dense slot.
-        """
-        if slot not in self.blocks:
-            raise UsageError(
-                f"expected a dense slot of this server ({_listed(self.blocks)}), got {slot}"
-            )
-        return self.blocks[slot]
-
     def changes(self, slot: int) -> RowChanges | None:
         """When the rows of a dense slot changed; None if its gradients are dense."""
         return self._changes.get(slot)
 
     def apply_sparse(self, slot: int, gradient: SparseGradient, hyper: Hyper) -> None:
-        """Take one step of a dense slot's optimizer on some of its rows.
-
-        Args:
-            slot: one with `changes`.
-            gradient: of rows of the block; without any, the step still counts.
-            hyper: see `OptimizeBlock.apply`.
-        """
+        """Take one step on rows of a slot that has `changes`; without any it counts too."""
         block = self.blocks[slot]
         block.apply(gradient.as_torch(len(block.values)), hyper)
         self._changes[slot].note(gradient.rows)
 
-    def table(self, slot: int, name: str) -> Table:
-        """The rows of a table in a row slot.
-
-        Raises:
-            UsageError: this server has no such row slot, or its part no such table.
-        """
-        if slot not in self.rows:
-            raise UsageError(
-                f"expected a row slot of this server ({_listed(self.rows)}), got {slot}"
-            )
-        if name not in self.rows[slot]:
-            raise UsageError(
-                f"slot {slot} holds rows of the tables {sorted(self.rows[slot])}, "
-                f"got {name!r}"
-            )
-        return self.rows[slot][name]
-
-    def tables(self, slot: int) -> tuple[Table, ...]:
-        """All tables of a row slot."""
-        return tuple(self.rows[slot].values())
-
     def upload(self, slot: int, values: Bytes) -> None:
-        """Set the values of a dense slot; its optimizer state stays.
+        """Set the values of a dense slot, or of one of a dense table of the user's own.
 
-        Args:
-            slot: a dense slot, or one of a dense table of the user's own.
-            values: the block's elements in its own dtype and byte order, C-contiguous;
-                copied.
+        They are copied, of the block's own dtype and byte order; optimizer state stays.
 
         Raises:
-            UsageError: no such slot, or another number of bytes.
+            UsageError: it is another number of bytes.
         """
         if slot in self.rows:
             [table] = self.rows[slot].values()
@@ -184,7 +160,7 @@ class ParameterShard:
             table.upload(flat.reshape(-1, table.dim))
             return
         # Bytes, not elements: NumPy has no bfloat16.
-        target = self.dense(slot).values.view(-1).view(torch.uint8).numpy()
+        target = self.blocks[slot].values.view(-1).view(torch.uint8).numpy()
         source = np.frombuffer(values, np.uint8)
         if len(source) != len(target):
             raise UsageError(

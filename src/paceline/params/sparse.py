@@ -75,12 +75,7 @@ def sum_sparse(
 ) -> SparseGradient:
     """``sum of weight * gradient`` over the union of the rows, in the order given.
 
-    Args:
-        gradients: at least one; one dim and dtype; not changed.
-        weights: as many.
-
-    Returns:
-        New tensors; or the gradient itself when it is alone with weight 1.
+    New tensors; or the gradient itself when it is alone with weight 1.
     """
     assert len(gradients) == len(weights) > 0, "one weight per gradient, at least one"
     if len(gradients) == 1 and weights[0] == 1.0:

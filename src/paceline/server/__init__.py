@@ -6,7 +6,7 @@ service        takes trainers' requests, each to what answers it
 control        reports to the coordinator, carries out its orders
 answers/       one file for each kind of request
 standing       decisions and numbers under one lock
-snapshots      a server's share of a cut, moments that are held; pages: in pieces
+snapshots      a server's share of a cut, moments that are held
 locks/         who may change which rows
 slots/         the numbers, and a queue before each slot
 decisions/     what happens to a push, a pull, an order: pure

@@ -21,7 +21,7 @@ import os
 import socket
 import threading
 from collections.abc import Callable
-from typing import NamedTuple, final
+from typing import final
 
 from paceline.errors import (
     CheckpointCorrupt,
@@ -51,9 +51,8 @@ from paceline.messages.server import (
 )
 from paceline.messages.shared import Waiting
 from paceline.params.shard import bare
-from paceline.server.pages import copied_share
 from paceline.server.slots import Slots
-from paceline.server.snapshots import Pinned, read_share, write_share
+from paceline.server.snapshots import CutShare, Pinned, read_share, write_share
 from paceline.server.standing import ServerCore
 from paceline.store.blobs import BlobStore
 from paceline.transport.connection import Connection
@@ -68,14 +67,6 @@ MOST_READS = 20  # of a cut in storage that fails, each with the storage's own p
 logger = logging.getLogger("paceline.server")
 
 
-class Myself(NamedTuple):
-    """Who a server is to the coordinator; ``timeout_s``: how long a reply may take."""
-
-    server: str
-    address: str
-    timeout_s: float
-
-
 @final
 class Control:
     """Reports and orders of one server."""
@@ -83,14 +74,19 @@ class Control:
     def __init__(
         self,
         standing: ServerCore,
-        myself: Myself,
+        address: str,
+        timeout_s: float,
         coordinator: Callable[[int], Connection],
         store: BlobStore,
         on_change: Callable[[], None],
     ) -> None:
-        """Do nothing before `start`; ``on_change``: parked requests may be answerable."""
-        self._standing = standing
-        self._myself = myself
+        """Do nothing before `start`.
+
+        A reply of the coordinator may take ``timeout_s``; ``on_change``: parked requests
+        may be answerable.
+        """
+        self._standing, self._server = standing, standing.server
+        self._address, self._timeout_s = address, timeout_s
         # Hanging up would mean death.
         self._coordinator = PatientConnection(
             lambda: coordinator(self._incarnation), keeps_late=True
@@ -128,32 +124,32 @@ class Control:
     # ------------------------------------------------------------ reports
 
     def _stay_connected(self) -> None:
+        """Report and obey until the server is to end."""
         with contextlib.closing(self._coordinator):
             self._talk()
 
     def _talk(self) -> None:
-        """Report and obey until the server is to end."""
         is_told = False  # why nothing can be journalled
         while not self._is_ending():
             self._news.clear()
             report = self._report()
-            timeout_s = SLICE_S if self._is_busy() else self._myself.timeout_s
+            timeout_s = SLICE_S if self._is_busy() else self._timeout_s
             try:
                 reply = self._coordinator.call(report, timeout_s)
             except DeadlineExceeded:
                 continue  # the coordinator forgets the older report
             except TransportError as error:
-                logger.info("%s looks for the coordinator: %s", self._myself.server, error)
+                logger.info("%s looks for the coordinator: %s", self._server, error)
                 self._coordinator.pause()
                 continue
             if isinstance(reply, Waiting):
                 if not is_told:
-                    logger.warning("%s: %s", self._myself.server, reply.wait.reason)
+                    logger.warning("%s: %s", self._server, reply.wait.reason)
                 is_told = True
                 continue
             is_told = False
             if not isinstance(reply, Orders):
-                logger.warning("%s was refused: %s", self._myself.server, reply)
+                logger.warning("%s was refused: %s", self._server, reply)
                 self._stopping.wait(LONGEST_BACK_OFF_S)
                 continue
             self._acknowledged(report)
@@ -163,27 +159,28 @@ class Control:
                 self._news.wait(PAUSE_S)
 
     def _report(self) -> ServerReport:
-        at = self._standing.report()
         with self._lock:
-            answers = tuple(self._answers.values())
-            unreadable = self._unreadable
-        return ServerReport(
-            server=self._myself.server,
-            incarnation=self._incarnation,
-            timeline=at.timeline,
-            address=self._myself.address,
-            pid=os.getpid(),
-            host=socket.gethostname(),
-            ready=at.ready,
-            parts=at.parts,
-            answers=answers,
-            forgotten_cut=at.forgotten_cut,
-            counters=at.counters,
-            tracked=at.tracked,
-            pinned_cut=at.pinned_cut,
-            unreadable=None if at.ready else unreadable,
-            broken=at.broken,
-        )
+            answers, unreadable = tuple(self._answers.values()), self._unreadable
+        standing = self._standing
+        with standing.lock:  # after the answers, which are of what has happened
+            state = standing.state
+            return ServerReport(
+                server=self._server,
+                incarnation=self._incarnation,
+                timeline=state.timeline,
+                address=self._address,
+                pid=os.getpid(),
+                host=socket.gethostname(),
+                ready=state.is_ready,
+                parts=state.parts(),
+                answers=answers,
+                forgotten_cut=state.forgotten_cut,
+                counters=standing.counters(),
+                tracked=standing.tracked.confirmed.number,
+                pinned_cut=standing.pinned_cut,
+                unreadable=None if state.is_ready else unreadable,
+                broken=standing.failure if standing.is_broken else None,
+            )
 
     def _acknowledged(self, report: ServerReport) -> None:
         with self._lock:
@@ -219,7 +216,7 @@ class Control:
             case Restore() | TakePaces():
                 return self._enter(order)
             case ShutDown():
-                logger.info("%s ends: %s", self._myself.server, order.reason)
+                logger.info("%s ends: %s", self._server, order.reason)
                 self._standing.over.set()
         return True
 
@@ -231,13 +228,12 @@ class Control:
         if self._cut == order.cut:
             return False
         with self._lock:
-            writing = self._writing
-        if writing is not None:
-            self._cut = order.cut
-            error = f"{self._myself.server} is still writing its share of cut {writing}"
-            report = CutReport(cut=order.cut, files=(), error=error)
-            self._keep_answer(f"cut {order.cut}", report)
-            return True
+            if self._writing is not None:
+                self._cut = order.cut
+                error = f"{self._server} is still writing its share of cut {self._writing}"
+                report = CutReport(cut=order.cut, files=(), error=error)
+                self._answers[f"cut {order.cut}"] = report
+                return True
         pinned = self._standing.pin(order)
         if pinned is None:
             return False
@@ -255,25 +251,46 @@ class Control:
             with self._lock:
                 self._writing = None
         with self._lock:
-            if self._standing.report().timeline == pinned.timeline:
+            if self._standing.state.timeline == pinned.timeline:
                 self._answers[f"cut {order.cut}"] = report
         self._news.set()
 
     def _written(self, order: Snapshot, pinned: Pinned) -> CutReport:
         is_copied = False
         try:
-            share = copied_share(self._standing, pinned, self._myself.timeout_s)
+            share = self._copied_share(pinned)
             is_copied = True
             failpoint("server.snapshot")
-            entry = write_share(self._store, order.folder, self._myself.server, share)
+            entry = write_share(self._store, order.folder, self._server, share)
         except StoreError as failed:
-            logger.error("%s could not write its share: %s", self._myself.server, failed)
+            logger.error("%s could not write its share: %s", self._server, failed)
             return CutReport(order.cut, (), str(failed), is_refused=is_copied)
         failpoint("server.after_snapshot")
         error = self._standing.failure
         if error is not None:  # marks are in it, and their numbers may not be
             return CutReport(cut=order.cut, files=(), error=error)
         return CutReport(cut=order.cut, files=(entry,))
+
+    def _copied_share(self, pinned: Pinned) -> CutShare:
+        """Copy a few pages at a time until the share of the pinned moment is whole.
+
+        Between two times at a slot its pushes go on; what they change is copied first.
+
+        Raises:
+            StoreError: a slot did not come to it in time, as when the server is ending.
+        """
+        timeout_s = self._timeout_s
+        too_slow = f"{self._server}: the slots were not copied in {timeout_s:g} s"
+        if not pinned.done.wait(timeout_s):
+            raise StoreError(too_slow)
+        for slot in pinned.snapshots:
+            is_copied: bool | None = False
+            while not is_copied:
+                is_copied = self._standing.copy_some(pinned, slot)(timeout_s)
+                if is_copied is None:
+                    raise StoreError(too_slow)
+        slots = {slot: snapshot.tensors() for slot, snapshot in pinned.snapshots.items()}
+        return CutShare(slots, pinned.marks, pinned.versions, pinned.tracked, pinned.voids)
 
     def _begin_restore(self, order: Restore) -> bool:
         slots = self._standing.begin_restore(order)
@@ -321,18 +338,21 @@ class Control:
         while not self._is_ending() and self._standing.is_returning(order):
             reads += 1
             try:
-                wanted = slots.all_slots()
-                share = read_share(self._store, order, self._myself.server, wanted)
+                wanted = slots.shard.slots()
+                share = read_share(self._store, order, self._server, wanted)
                 strange = slots.dense_of(order.without_state)
                 for slot in wanted:
                     held = share.slots[slot]
-                    slots.load(slot, bare(held) if slot in strange else held)
+                    slots.shard.load(slot, bare(held) if slot in strange else held)
             except (StoreError, UsageError) as error:
-                where = f"{self._myself.server} cannot return to cut {order.cut}"
+                where = f"{self._server} cannot return to cut {order.cut}"
                 is_final = isinstance(error, CheckpointCorrupt | UsageError)
                 if is_final or reads >= MOST_READS:
                     logger.exception("%s; the coordinator is told", where)
-                    self._tell_unreadable(order, str(error))
+                    with self._lock:  # to be said until the next order to return
+                        if self._standing.is_returning(order):
+                            self._unreadable = str(error)
+                    self._news.set()
                     return
                 logger.exception("%s; it tries again", where)
                 self._stopping.wait(back_off_s)
@@ -341,13 +361,6 @@ class Control:
             self._standing.end_restore(order, slots, share)
             self._on_change()
             self._news.set()
-
-    def _tell_unreadable(self, order: Restore, why: str) -> None:
-        """Say so with every report, until the next order to return."""
-        with self._lock:
-            if self._standing.is_returning(order):
-                self._unreadable = why
-        self._news.set()
 
     # ------------------------------------------------------------ threads
 
@@ -370,6 +383,4 @@ class Control:
             except Exception as error:  # noqa: BLE001  (a thread has nobody to raise to)
                 self._standing.fail(error)
 
-        return threading.Thread(
-            target=run, name=f"{self._myself.server}-{name}", daemon=True
-        )
+        return threading.Thread(target=run, name=f"{self._server}-{name}", daemon=True)

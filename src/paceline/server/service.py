@@ -1,14 +1,5 @@
 """A parameter server: takes the requests of trainers, each to what answers it.
 
-::
-
-    Push                                  `answers.pushes`
-    Pull, PullRows                        `answers.reads`
-    Lock, Unlock, KeepLocks, ApplyStep    `answers.lock_requests`
-    PushEarly                             `answers.early_push`
-    Upload, SetValues                     `answers.values`
-    KeepTracked, AskTracked, KeepFrozen   `answers.kept_state`
-
 The coordinator's orders are carried out by `paceline.server.control`.
 
 Waits: `ServerService.wait_over` only. Any thread may call.
@@ -22,6 +13,7 @@ from typing import Any, final
 import msgspec
 
 from paceline.config import JobConfig
+from paceline.errors import JobFailed
 from paceline.messages.data import (
     AskTracked,
     KeepFrozen,
@@ -45,7 +37,7 @@ from paceline.server.answers import (
     answer_values,
     give,
 )
-from paceline.server.control import Control, Myself
+from paceline.server.control import Control
 from paceline.server.requests.contents import Bytes
 from paceline.server.standing import ServerCore
 from paceline.store.blobs import BlobStore
@@ -76,7 +68,7 @@ class ServerService:
 
         Args:
             server: its role id.
-            config: of the job; its seed decides new rows.
+            config: of the job.
             address: where trainers reach it, for the coordinator to tell them.
             coordinator: makes a connection to the coordinator, for an incarnation.
             store: where cuts lie.
@@ -90,7 +82,8 @@ class ServerService:
         self._stopping = threading.Event()
         self._control = Control(
             self._standing,
-            Myself(server, address, config.timeout_s),
+            address,
+            config.timeout_s,
             coordinator,
             store,
             self._look_again,
@@ -113,7 +106,9 @@ class ServerService:
             JobFailed: the server cannot go on; the message says why.
         """
         is_over = self._standing.over.wait(timeout_s)
-        self._standing.raise_failure()
+        standing = self._standing
+        if standing.failure is not None and not standing.is_broken:
+            raise JobFailed(standing.failure)  # one in its place could go on
         return is_over
 
     def close(self) -> None:

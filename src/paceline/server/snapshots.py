@@ -1,14 +1,10 @@
-"""A server's share of a cut: one file with all its slots.
+"""A server's share of a cut, one file with all its slots; moments that are held for it.
 
 What lies in it under which name: `paceline.store.cuts.shares`. ``standing`` is uint8:
 msgpack of the slots' marks, the parts' voids and versions; ``tracked`` is uint8: the state
 of tracked objects, on the server that keeps it.
 
 Waits: for storage. Any thread.
-
-Moments of a server that are held, or on their way from one pace to another.
-
-Waits for nothing. Any thread.
 """
 
 import threading
@@ -22,7 +18,7 @@ import torch
 from paceline.errors import CheckpointCorrupt
 from paceline.ids import TaskKey
 from paceline.messages.server import FileEntry, Restore
-from paceline.params.snapshot import SlotSnapshot
+from paceline.params.shard import SlotSnapshot
 from paceline.server.decisions import KeptVoid, SlotMarks, TrackedState
 from paceline.server.slots import Action, Slots, SlotTensors
 from paceline.store.blobs import BlobStore

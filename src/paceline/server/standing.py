@@ -13,9 +13,9 @@ import logging
 import threading
 from collections import Counter
 from collections.abc import Callable
-from typing import Final, NamedTuple, final
+from typing import Final, final
 
-from paceline.errors import JobFailed, RuleFailed
+from paceline.errors import RuleFailed
 from paceline.failpoints import failpoint
 from paceline.messages.server import (
     CommitRound,
@@ -26,7 +26,6 @@ from paceline.messages.server import (
     FenceReport,
     Forget,
     MarksReport,
-    PartReport,
     Restore,
     Snapshot,
     TakePaces,
@@ -52,19 +51,6 @@ from paceline.timing import Clock
 PAGES_AT_ONCE: Final = 8  # what a push may have to wait for at a slot, about a millisecond
 
 logger = logging.getLogger("paceline.server")
-
-
-class Report(NamedTuple):
-    """How things stand at one moment, for the coordinator."""
-
-    timeline: int
-    ready: bool
-    parts: dict[int, PartReport]
-    forgotten_cut: int
-    counters: dict[str, int]
-    tracked: int
-    pinned_cut: int
-    broken: str | None
 
 
 @final
@@ -159,28 +145,20 @@ class ServerCore:
         with self.lock:
             decision = self.state.commit_round(order)
             contributed = []
-            for contribution in order.contributions:
-                if contribution.incarnation in decision.incarnations:
-                    push = self.prepared.pop((order.part, contribution.incarnation))
-                    contributed.append(
-                        Contributed(
-                            contribution.trainer,
-                            contribution.weight,
-                            push.slots,
-                            push.contents,
-                        )
-                    )
+            for one in order.contributions:
+                if one.incarnation in decision.incarnations:
+                    push = self.prepared.pop((order.part, one.incarnation))
+                    contributed.append(Contributed(one.trainer, one.weight, *push))
             for incarnation in decision.dropped:
                 del self.prepared[order.part, incarnation]
             follow = self.slots.layouts[order.part].has_followers()
             hyper = agreed_hyper(
                 order, contributed, may_differ=decision.may_differ, rows_follow=follow
             )
-            rate = decision.rate
             actions = self.slots.actions.applying_round(
-                order.part, contributed, hyper, rate
+                order.part, contributed, hyper, decision.rate
             )
-            applied = functools.partial(self.slots.lent(order.part).applied, order.round)
+            applied = functools.partial(self.slots.lent[order.part].applied, order.round)
             run = self.slots.line_up(actions, applied, changed=(order.part,))
             num_bytes = count_bytes(contributed)
         self.runners.run(run, num_bytes)
@@ -204,9 +182,7 @@ class ServerCore:
     def take_steps(self, steps: Steps, done: Action) -> Action:
         """Under the lock: held pushes of committed steps have their effect.
 
-        Args:
-            steps: {incarnation: {part: highest committed number}}.
-            done: runs when their numbers have followed.
+        ``done`` runs when their numbers have followed.
 
         Returns:
             What must be run, outside of the lock.
@@ -235,24 +211,10 @@ class ServerCore:
         with self.lock:
             return self.state.marks_report()
 
-    def report(self) -> Report:
-        """How things stand now."""
-        with self.lock:
-            state = self.state
-            return Report(
-                state.timeline,
-                state.is_ready,
-                state.parts(),
-                state.forgotten_cut,
-                {
-                    **state.counters,
-                    **self.traffic,
-                    "merged": self._num_merged + self.slots.num_merged(),
-                },
-                self.tracked.confirmed.number,
-                self.pinned_cut,
-                self.failure if self.is_broken else None,
-            )
+    def counters(self) -> dict[str, int]:
+        """Under the lock: what has happened how often."""
+        merged = self._num_merged + self.slots.num_merged()
+        return {**self.state.counters, **self.traffic, "merged": merged}
 
     # ------------------------------------------------------------ cuts
 
@@ -316,18 +278,13 @@ class ServerCore:
         Raises:
             UsageError: no server knows an optimizer or dtype of the plans.
         """
-        with self.lock:
-            if self.state.timeline == order.timeline:
-                return None
-        slots = Slots(self.server, self._seed, self.fail)
-        for plan in order.plans:
-            slots.create(plan)
+        slots = self._planned(order)
+        if slots is None:
+            return None
         with self.lock:
             self.state.begin_restore(order)
             self.slots.retire()
-            self.prepared.clear()
-            self.early = EarlyGradients()
-            self.held.enter(order.timeline)
+            self._drop_pushes()
             self.tracked = TrackedStates()
         return slots
 
@@ -348,19 +305,14 @@ class ServerCore:
         Raises:
             UsageError: no server can step so on a part of the plans.
         """
-        with self.lock:
-            if self.state.timeline == order.timeline:
-                return None
-        slots = Slots(self.server, self._seed, self.fail)
-        for plan in order.plans:
-            slots.create(plan)
+        slots = self._planned(order)
+        if slots is None:
+            return None
         done = threading.Event()
         with self.lock:
             apply = self.take_steps(order.steps, nothing)
             self.state.begin_paces(order)
-            self.prepared.clear()
-            self.early = EarlyGradients()
-            self.held.enter(order.timeline)
+            self._drop_pushes()
             actions = self.slots.actions.moving(slots.actions, order.without_state)
             move = self.slots.line_up(actions, done.set)
         return Repacing(slots, functools.partial(_both, apply, move), done)
@@ -374,25 +326,32 @@ class ServerCore:
             self.slots.retire()
             self._stand_on(slots)
 
+    def _planned(self, order: Restore | TakePaces) -> Slots | None:
+        """The slots of the plans, still empty; None: the timeline was left before."""
+        with self.lock:
+            if self.state.timeline == order.timeline:
+                return None
+        slots = Slots(self.server, self._seed, self.fail)
+        for plan in order.plans:
+            slots.create(plan)
+        return slots
+
+    def _drop_pushes(self) -> None:
+        """A timeline is entered: nothing of the one before is applied any more."""
+        self.prepared.clear()
+        self.early = EarlyGradients()
+        self.held.enter(self.state.timeline)
+
     def _stand_on(self, slots: Slots) -> None:
         self._num_merged += self.slots.num_merged()
         for part, at in self.state.parts().items():
-            slots.lent(part).stand_at(at.applied_round, at.version)
+            slots.lent[part].stand_at(at.applied_round, at.version)
         self.slots = slots
 
     def is_returning(self, order: Restore | TakePaces) -> bool:
         """Whether the numbers of this return are still awaited."""
         with self.lock:
             return self.state.timeline == order.timeline and not self.state.is_ready
-
-    def raise_failure(self) -> None:
-        """Say why the server cannot go on, if one in its place could.
-
-        Raises:
-            JobFailed: with the reason.
-        """
-        if self.failure is not None and not self.is_broken:
-            raise JobFailed(self.failure)
 
 
 def _both(first: Action, second: Action) -> None:

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from paceline.params.rows.distinct import distinct_ids
 from paceline.params.rows.initial import table_key
-from paceline.params.rows.slots import slot_of
+from tests.params.rows.compiled.reference import slot_of
 from tests.params.rows.test_slots import id_arrays, on_any_machine
 
 KEY = table_key("user")
@@ -44,3 +44,22 @@ def test_ids_that_are_read_only_or_not_aligned_are_taken() -> None:
     found = distinct_ids(raw, KEY, np.arange(1))
     assert found.ids.tolist() == [7, 3]
     assert found.inverse.tolist() == [0, 1, 0]
+
+
+def slots_of(table: str, ids: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The slot of each of distinct ids, of 16."""
+    found = distinct_ids(ids, table_key(table), np.arange(16))
+    return np.repeat(np.arange(16), found.counts)[found.inverse]
+
+
+def test_ids_spread_over_all_slots_and_tables_spread_differently() -> None:
+    ids = np.arange(16_000)
+    slots = slots_of("user", ids)
+    assert np.bincount(slots, minlength=16).min() > 850
+    assert (slots == slots_of("item", ids)).mean() < 0.1
+
+
+def test_slots_are_the_same_on_every_machine() -> None:
+    assert table_key("user") == 0x99E389D25C10AF32
+    ids = np.array([0, 1, -1, 2**63 - 1])
+    assert slots_of("user", ids).tolist() == [2, 4, 12, 10]

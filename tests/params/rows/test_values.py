@@ -60,7 +60,7 @@ def test_blocks_of_a_dense_table_are_all_its_rows(
     found = []
     for block in range(blocks):
         table = ValueTable(spec(dtype, rule, ROWS), 7, block, blocks)
-        start, stop = table.optimizer.bounds(block, blocks)
+        start, stop = spec(dtype, rule, ROWS).optimizer.bounds(block, blocks)
         here = np.arange(start, stop)
         table.apply(here, whole[start:stop], replaces=True)
         table.apply(here[::-1].copy(), whole[start:stop])
@@ -69,7 +69,9 @@ def test_blocks_of_a_dense_table_are_all_its_rows(
         found.append(exported["values"])
     table = ValueTable(spec(dtype, rule, ROWS), 7, 0, 1)
     for start, values in zip(
-        [table.optimizer.bounds(b, blocks)[0] for b in range(blocks)], found, strict=True
+        [spec(dtype, rule, ROWS).optimizer.bounds(b, blocks)[0] for b in range(blocks)],
+        found,
+        strict=True,
     ):
         reverse = whole[start : start + len(values)][::-1]
         original = whole[start : start + len(values)]

@@ -208,7 +208,7 @@ def test_a_server_keeps_more_than_it_tells(name: str, make_server: MakeServer) -
     server.ask(upload, [whole])
     _, buffers = pulled(server)
     assert halves(name, buffers[0]).tolist() == [1.0] * 6
-    slot = server.service._standing.slots._shard.dense(0)
+    slot = server.service._standing.slots.shard.blocks[0]
     assert slot.values.flatten().tolist() == whole.tolist()
 
 
@@ -279,7 +279,7 @@ def test_any_push_is_read_or_refused(name: str | None, data: st.DataObject) -> N
     if data.draw(st.booleans()):
         buffers = buffers[: data.draw(st.integers(0, len(buffers)))]
     with contextlib.suppress(UsageError):
-        read_push(layout, message, decode_push(layout, message, buffers).buffers)
+        read_push(layout, message, decode_push(layout, message, buffers)[0])
 
 
 def test_a_part_without_a_codec_is_not_touched() -> None:
@@ -287,9 +287,9 @@ def test_a_part_without_a_codec_is_not_touched() -> None:
     layout = layout_of(plan, "server-0")
     message, arrays = push(plan)
     buffers = as_buffers(arrays)
-    plain = decode_push(layout, message, buffers)
-    assert all(mine is theirs for mine, theirs in zip(plain.buffers, buffers, strict=True))
-    assert plain.plain_bytes == plain.coded_bytes == 4 * (6 + 4 + 4 + 6)
+    plain, num_bytes = decode_push(layout, message, buffers)
+    assert all(mine is theirs for mine, theirs in zip(plain, buffers, strict=True))
+    assert num_bytes == 4 * (6 + 4 + 4 + 6)
     assert [coded_block_bytes(block) for block in layout.blocks.values()] == [24, 16, 160]
 
 

@@ -34,7 +34,7 @@ def plan_of(rows: int | None, dtype: str) -> PartPlan:
 
 
 def own_table(shard: ParameterShard, slot: int) -> ValueTable:
-    table = shard.table(slot, "t")
+    table = shard.rows[slot]["t"]
     assert isinstance(table, ValueTable)
     return table
 
@@ -115,7 +115,7 @@ def test_any_question_for_rows_is_read_or_refused(
             buffers_of(drawn, b"")[:1],
         )
         for slot, start, stop in wanted.spans:
-            found = shard.table(slot, "t").gather(wanted.ids[start:stop], True)
+            found = shard.rows[slot]["t"].gather(wanted.ids[start:stop], True)
             assert found.shape == (stop - start, 2)
 
 

@@ -23,7 +23,7 @@ from paceline.messages.server import (
 )
 from paceline.messages.shared import OptimizerSpec, TableSpec
 from paceline.params.dense import OptimizeBlock
-from paceline.params.hogwild import why_not_hogwild
+from paceline.params.guarding import why_not_hogwild
 from paceline.params.rows.following import RowStep
 from paceline.params.rows.table import TABLE_STEPS, RowTable
 from paceline.server.requests.contents import RowGradients

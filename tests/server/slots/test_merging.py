@@ -91,7 +91,7 @@ def _make(
 
 
 def _merged(server: Server) -> int:
-    return server.service._standing.report().counters["merged"]
+    return server.service._standing.counters()["merged"]
 
 
 def test_pushes_that_wait_become_one_update_and_are_acknowledged_each(

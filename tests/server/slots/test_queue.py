@@ -254,7 +254,7 @@ def test_what_follows_a_push_that_nobody_waits_behind_is_its_senders(slots: Slot
 
 
 def test_a_push_computes_nothing_before_it_has_let_the_lock_go(slots: Slots) -> None:
-    values = slots.lent(0).values
+    values = slots.lent[0].values
     assert values is not None
     before = values.blocks[0].copy()
     found: list[bool] = []

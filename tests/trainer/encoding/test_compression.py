@@ -310,9 +310,9 @@ def test_values_come_rounded_and_servers_keep_them_whole(dtype: torch.dtype) -> 
         rounded = first.bfloat16().to(dtype) if dtype is torch.float32 else first
         assert torch.equal(model.weight, rounded)
     kept = [
-        shard.dense(slot).values.flatten()
+        shard.blocks[slot].values.flatten()
         for shard in job.shards.values()
-        for slot in shard.dense_slots(0)
+        for slot in shard.blocks
     ]
     assert torch.equal(torch.cat(kept).sort().values, first.flatten().sort().values)
 

@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 from paceline.config import Adagrad, Sync, Zeros
 from paceline.messages.shared import PartPlan, PartSpec, TableSpec
 from paceline.params.rows.initial import table_key
-from paceline.params.rows.slots import slot_of
 from paceline.trainer.rows.routing import RowGradient, merge, route_ids
+from tests.params.rows.compiled.reference import slot_of
 
 SPEC = PartSpec(0, (), None, (TableSpec("user", 2, Adagrad(), Zeros()),), Sync())
 PLAN = PartPlan(SPEC, (), 10, 4, {10: "b", 11: "a", 12: "b", 13: "a"})

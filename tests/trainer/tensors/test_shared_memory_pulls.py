@@ -1,5 +1,6 @@
 """A trainer reads values where they lie, and asks when it cannot."""
 
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -52,7 +53,7 @@ class Both:
 
     def __init__(self) -> None:
         self.bytes = np.zeros(bytes_needed(SIZES), np.uint8)
-        self.published = PublishedValues(self.bytes, SIZES, KEY)
+        self.published = PublishedValues(self.bytes, SIZES, KEY, threading.Lock())
         self.parameter = nn.Parameter(torch.zeros(6))
         self.landed = 0
         self.waited: list[int] = []

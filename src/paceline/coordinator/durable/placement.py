@@ -10,8 +10,7 @@ import msgspec
 from paceline.config import Combine, JobConfig
 from paceline.coordinator.durable.durable import Durable
 from paceline.messages.shared import PartPlan, PartSpec
-from paceline.params.blocks import cut_blocks, dtype_bytes
-from paceline.params.partition import num_row_slots, place_slots
+from paceline.params.blocks import cut_blocks, dtype_bytes, num_row_slots, place_slots
 
 ROW_SLOT_BYTES = 1 << 20  # what a row slot counts for before anything is known of it
 

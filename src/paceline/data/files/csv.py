@@ -163,11 +163,7 @@ class Csv(ItemSource):
         return there, [each[1:] if len(each) > 1 else each for each in offsets]
 
     def _choose_kinds(self) -> None:
-        """Say of what kind the columns are of which nobody has said it.
-
-        Raises:
-            DataError: a whole number among the first records has no kind of fractions.
-        """
+        """Say of what kind the columns are of which nobody has said it."""
         open_ones = [name for name in self._places if name not in self._said]
         first = np.arange(min(_NUM_LOOKED_AT, len(self)) if open_ones else 0)
         rows = self._rows(first)
@@ -177,7 +173,6 @@ class Csv(ItemSource):
             self._column(first, texts, name)
 
     def _column(self, records: Records, texts: list[str], name: str) -> Column:
-        """The texts of a column as its kind says."""
         kind = self._kinds[name]
         try:
             found = parse_column(texts, kind)
@@ -192,7 +187,6 @@ class Csv(ItemSource):
         return found
 
     def _rows(self, records: Records) -> list[list[str]]:
-        """All fields of records."""
         lines = self._index.read(records)
         rows = []
         with long_fields():

@@ -66,9 +66,7 @@ class Ranges(NamedTuple):
 def find_files(paths: Paths, options: Options | None = None) -> tuple[DataFile, ...]:
     """The files of a path, a glob, or a list of these; one look at each.
 
-    Args:
-        paths: a name that exists is taken as it stands, even with ``*`` or ``[`` in it.
-        options: for the file system, as fsspec takes them.
+    A name that exists is taken as it stands, even with ``*`` or ``[`` in it.
 
     Raises:
         UsageError: a file is missing, a folder or packed, a glob matches nothing, or

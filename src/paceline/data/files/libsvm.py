@@ -18,14 +18,8 @@ from typing import Any, NamedTuple, final
 import numpy as np
 import torch
 
-from paceline.data.files.files import (
-    Options,
-    Paths,
-    describe_files,
-    find_files,
-    require_plain,
-)
-from paceline.data.files.lines import LineIndex, cut_libsvm, index_file
+from paceline.data.files.files import Options, Paths, describe_files
+from paceline.data.files.lines import cut_libsvm, open_lines
 from paceline.data.source import ItemSource, Records
 from paceline.errors import DataError, UsageError
 
@@ -49,9 +43,8 @@ class Libsvm(ItemSource):
 
     Ids are taken as they stand, whether they begin at 0 or at 1. Lines of nothing but
     blanks, and lines that begin with ``#``, indented or not, are no records; a remark may
-    also end a line. Opening reads every
-    file once, for an index of 8 bytes a record; a batch then costs one read for each run
-    of records that lie close together.
+    also end a line. Opening reads every file once, for an index of 8 bytes a record; a
+    batch then costs one read for each run of records that lie close together.
 
     Args:
         paths: path, glob, or a list of them, as fsspec takes them.
@@ -72,11 +65,9 @@ class Libsvm(ItemSource):
         storage_options: Options | None = None,
     ) -> None:
         super().__init__(transform)
-        files = find_files(paths, storage_options)
-        require_plain(files)
-        self._index = LineIndex(files, [index_file(file, cut_libsvm) for file in files])
+        self._index = open_lines(paths, storage_options, cut_libsvm)
         if not len(self._index):
-            raise UsageError(f"Libsvm: no record in {describe_files(files)}")
+            raise UsageError(f"Libsvm: no record in {describe_files(self._index.files)}")
 
     def __len__(self) -> int:
         return len(self._index)

@@ -30,11 +30,15 @@ from numpy.typing import NDArray
 from paceline.data.files.files import (
     DataFile,
     Offsets,
+    Options,
+    Paths,
     Ranges,
     describe_files,
+    find_files,
     hash_ends,
     named,
     read_ranges,
+    require_plain,
 )
 from paceline.errors import DataError
 
@@ -63,11 +67,9 @@ Cutter = Callable[[bytes, bool], LineCut]
 
 @final
 class LineIndex:
-    """Offsets of the records of files, in their order.
+    """The records of files, in their order.
 
-    Args:
-        files: where the records are.
-        offsets: of each file the beginning of every record and the end of the last.
+    ``offsets`` are of each file the beginning of every record and the end of the last.
     """
 
     def __init__(self, files: Sequence[DataFile], offsets: Sequence[Offsets]) -> None:
@@ -80,22 +82,14 @@ class LineIndex:
         return int(self._firsts[-1])
 
     def read(self, records: Offsets) -> list[bytes]:
-        """The bytes of records ``(n,)``, in this order, with what follows up to the next.
-
-        Raises:
-            DataError: see `read_ranges`.
-        """
+        """The bytes of records ``(n,)``, in this order, each up to the next record."""
         which = self._file_of(records)
         place = records + which  # each file before has one offset more than records
         ranges = Ranges(which, self._offsets[place], self._offsets[place + 1])
         return read_ranges(self.files, ranges)
 
     def describe(self) -> str:
-        """The files by name and size, and a hash of their ends and of where records begin.
-
-        Raises:
-            DataError: see `read_ranges`.
-        """
+        """Names and sizes of the files, a hash of their ends and of where records begin."""
         digest = hash_ends(self.files, self._offsets.tobytes())
         return f"{describe_files(self.files)}, xxh3 {digest}"
 
@@ -107,6 +101,18 @@ class LineIndex:
 
     def _file_of(self, records: Offsets) -> Offsets:
         return np.searchsorted(self._firsts, records, side="right") - 1
+
+
+def open_lines(paths: Paths, options: Options | None, cut: Cutter) -> LineIndex:
+    """The records of plain files.
+
+    Raises:
+        UsageError: a file is missing or packed, or a glob matches nothing.
+        DataError: see `index_file`.
+    """
+    files = find_files(paths, options)
+    require_plain(files)
+    return LineIndex(files, [index_file(file, cut) for file in files])
 
 
 def index_file(file: DataFile, cut: Cutter) -> Offsets:

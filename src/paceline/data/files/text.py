@@ -6,14 +6,8 @@ Waits: for storage. The trainer's own thread calls.
 from collections.abc import Callable
 from typing import Any, final
 
-from paceline.data.files.files import (
-    Options,
-    Paths,
-    describe_files,
-    find_files,
-    require_plain,
-)
-from paceline.data.files.lines import LineIndex, cut_lines, index_file
+from paceline.data.files.files import Options, Paths, describe_files
+from paceline.data.files.lines import cut_lines, open_lines
 from paceline.data.source import ItemSource, Records
 from paceline.errors import DataError, UsageError
 
@@ -44,11 +38,9 @@ class Text(ItemSource):
         storage_options: Options | None = None,
     ) -> None:
         super().__init__(transform)
-        files = find_files(paths, storage_options)
-        require_plain(files)
-        self._index = LineIndex(files, [index_file(file, cut_lines) for file in files])
+        self._index = open_lines(paths, storage_options, cut_lines)
         if not len(self._index):
-            raise UsageError(f"Text: no line in {describe_files(files)}")
+            raise UsageError(f"Text: no line in {describe_files(self._index.files)}")
 
     def __len__(self) -> int:
         return len(self._index)

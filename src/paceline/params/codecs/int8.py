@@ -39,29 +39,13 @@ class Int8(Codec):
     def encode(self, values: Float32s, coded: Bytes) -> None:
         """See `Codec.encode`."""
         scales, levels = _parts(coded, -(-values.size // STRETCH))
-        whole = values.size // STRETCH
-        split = whole * STRETCH
-        encode_levels(
-            values[:split].reshape(whole, STRETCH),
-            scales[:whole],
-            levels[:split].reshape(whole, STRETCH),
-        )
-        if split < values.size:
-            encode_levels(values[None, split:], scales[whole:], levels[None, split:])
+        encode_stretches(values, scales, levels, STRETCH, _LEVELS)
 
     def decode(self, coded: Bytes, values: Float32s) -> None:
         """See `Codec.decode`."""
         require_bytes(coded, self.coded_bytes(values.size), "int8")
         scales, levels = _parts(coded, -(-values.size // STRETCH))
-        whole = values.size // STRETCH
-        split = whole * STRETCH
-        decode_levels(
-            scales[:whole],
-            levels[:split].reshape(whole, STRETCH),
-            values[:split].reshape(whole, STRETCH),
-        )
-        if split < values.size:
-            decode_levels(scales[whole:], levels[None, split:], values[None, split:])
+        decode_stretches(scales, levels, values, STRETCH)
 
     def coded_row_bytes(self, rows: int, dim: int) -> int:
         """See `Codec.coded_row_bytes`."""
@@ -70,13 +54,13 @@ class Int8(Codec):
     def encode_rows(self, values: Float32s, coded: Bytes) -> None:
         """See `Codec.encode_rows`."""
         scales, levels = _parts(coded, len(values))
-        encode_levels(values, scales, levels.reshape(values.shape))
+        _encode(values, scales, levels.reshape(values.shape), _LEVELS)
 
     def decode_rows(self, coded: Bytes, values: Float32s) -> None:
         """See `Codec.decode_rows`."""
         require_bytes(coded, self.coded_row_bytes(*values.shape), "rows in int8")
         scales, levels = _parts(coded, len(values))
-        decode_levels(scales, levels.reshape(values.shape), values)
+        _decode(scales, levels.reshape(values.shape), values)
 
 
 Int8s = np.ndarray[tuple[int, ...], np.dtype[np.int8]]
@@ -87,17 +71,35 @@ def _parts(coded: Bytes, num_scales: int) -> tuple[Float32s, Int8s]:
     return coded[:split].view(np.float32), coded[split:].view(np.int8)
 
 
-def encode_levels(
-    values: Float32s, scales: Float32s, levels: Int8s, most: np.float32 = _LEVELS
+def encode_stretches(
+    values: Float32s, scales: Float32s, levels: Int8s, stretch: int, most: np.float32
 ) -> None:
-    """Write each row as whole multiples of a scale of its own.
+    """Write ``values`` (n,), finite, as multiples of a scale for each stretch.
 
-    Args:
-        values: float32 (n, dim), finite.
-        scales: float32 (n,), written.
-        levels: int8 (n, dim), written: from ``-most`` to ``most``.
-        most: the greatest level.
+    ``levels`` (n,) are then from ``-most`` to ``most``; the last stretch may be short.
     """
+    whole = values.size // stretch
+    split = whole * stretch
+    rows, places = values[:split], levels[:split].reshape(whole, stretch)
+    _encode(rows.reshape(whole, stretch), scales[:whole], places, most)
+    if split < values.size:
+        _encode(values[None, split:], scales[whole:], levels[None, split:], most)
+
+
+def decode_stretches(
+    scales: Float32s, levels: Int8s, values: Float32s, stretch: int
+) -> None:
+    """Write into ``values`` (n,) what `encode_stretches` has coded."""
+    whole = values.size // stretch
+    split = whole * stretch
+    rows, places = levels[:split].reshape(whole, stretch), values[:split]
+    _decode(scales[:whole], rows, places.reshape(whole, stretch))
+    if split < values.size:
+        _decode(scales[whole:], levels[None, split:], values[None, split:])
+
+
+def _encode(values: Float32s, scales: Float32s, levels: Int8s, most: np.float32) -> None:
+    """Write each row of ``values`` (n, dim) as multiples of a scale of its own."""
     if not values.size:
         scales[:] = 0
         return
@@ -117,6 +119,5 @@ def encode_levels(
         levels[start : start + at_once] = np.rint(quotient, out=quotient)
 
 
-def decode_levels(scales: Float32s, levels: Int8s, values: Float32s) -> None:
-    """Write into ``values`` (n, dim) what `encode_levels` has coded."""
+def _decode(scales: Float32s, levels: Int8s, values: Float32s) -> None:
     np.multiply(levels, scales[:, None], out=values, casting="same_kind")

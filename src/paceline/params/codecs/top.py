@@ -24,11 +24,6 @@ import numpy as np
 
 from paceline.errors import UsageError
 from paceline.params.codecs.codec import Bytes, Codec, Float32s, require_bytes
-from paceline.params.codecs.plain_rows import (
-    decode_plain_rows,
-    encode_plain_rows,
-    plain_row_bytes,
-)
 
 STRETCH: Final = 4096  # elements; their numbers fit 16 bits
 _AT_ONCE: Final = 64  # stretches: what is worked on stays in the cache
@@ -80,9 +75,7 @@ class Top(Codec):
         """See `Codec.decode`."""
         require_bytes(coded, self.coded_bytes(values.size), "top")
         entries, found = _parts(coded)
-        places = (
-            found.copy()
-        )  # memory of others may change: what is checked is what is used
+        places = found.copy()  # memory of others may change: what is checked is used
         values[:] = 0
         for start, stop, length, kept, first, last in self._pieces(values.size):
             where = places[first:last].reshape(-1, kept)
@@ -90,18 +83,6 @@ class Top(Codec):
             stretches = values[start:stop].reshape(-1, length)
             some = entries[first:last].reshape(-1, kept)
             np.put_along_axis(stretches, where.astype(np.int64), some, axis=1)
-
-    def coded_row_bytes(self, rows: int, dim: int) -> int:
-        """See `Codec.coded_row_bytes`."""
-        return plain_row_bytes(rows, dim)
-
-    def encode_rows(self, values: Float32s, coded: Bytes) -> None:
-        """See `Codec.encode_rows`."""
-        encode_plain_rows(values, coded)
-
-    def decode_rows(self, coded: Bytes, values: Float32s) -> None:
-        """See `Codec.decode_rows`."""
-        decode_plain_rows(coded, values)
 
     def _pieces(self, num: int) -> list[_Piece]:
         """The stretches of ``num`` elements, some at a time."""
@@ -125,11 +106,7 @@ def _parts(coded: Bytes) -> tuple[Float32s, Places]:
 
 
 def _greatest(magnitudes: Float32s, kept: int) -> Int64s:
-    """Where the ``kept`` greatest of each row (n, length) lie; of equal ones the first.
-
-    Returns:
-        Indices of the flat array, ascending.
-    """
+    """Where the ``kept`` greatest of each row lie, flat, ascending; of equals the first."""
     length = magnitudes.shape[1]
     bits = magnitudes.view(np.int32)  # sorts as the floats do, and faster: none is < 0
     least = np.partition(bits, length - kept, axis=1)[:, length - kept, None]

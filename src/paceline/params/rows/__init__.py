@@ -2,7 +2,8 @@
 
 ::
 
-    slots        ids -> unique ids -> slots          the trainer's side of a push
+    distinct     ids -> unique ids, by slot          the trainer's side of a push
+    slots        unique ids, and sums                the server's
     id_map       id -> row index                     open addressing
     initial      a new row's values                  a function of (seed, table, id)
     optimizers   what a row keeps besides its values, and one step

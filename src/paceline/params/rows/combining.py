@@ -107,11 +107,7 @@ def span_of(rows: Int64s) -> slice | None:
 def combine_equal(rule: str, inverse: Int64s, values: Array, num_unique: int) -> Array:
     """Combine the values of equal ids with each other, in their order.
 
-    Args:
-        rule: of the table.
-        inverse: int64 (n,): which distinct id each value is for.
-        values: (n, dim), not changed.
-        num_unique: distinct ids; each occurs.
+    ``inverse`` (n,) says which of the distinct ids each of ``values`` (n, dim) is for.
 
     Returns:
         (num_unique, dim), of the same dtype; the values themselves where nothing changes.

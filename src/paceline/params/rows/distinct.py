@@ -7,9 +7,9 @@
     distinct    3 | 7 9       counts 1 2: 3 lies in slot 1, 7 and 9 in slot 0
     inverse     1 1 0 2 0     distinct[inverse] == ids
 
-What `unique_ids` and `group_by_slot` of `slots` give together, in little more than half the
-time, since a trainer does it for every batch: the map holds numbers of 32 bits and stays in
-the processor's cache, and nothing is put into an order twice.
+The slot of an id is a mixed hash of (table, id). A trainer does this for every batch: the
+map holds numbers of 32 bits and stays in the processor's cache, and nothing is put into an
+order twice.
 
 Pure; any thread may call.
 """
@@ -20,12 +20,10 @@ import numpy as np
 from numba import types
 from numpy.typing import NDArray
 
-from paceline.params.rows.compiled import Int64s, compiled, mix64
+from paceline.params.rows.compiled import IDS, INDEXES, Int64s, compiled, mix64
 
 _LONGEST = 2**31 - 1
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
-_IDS = types.Array(types.int64, 1, "C", readonly=True, aligned=False)
-_INDEXES = types.int64[::1]
 _SMALL = types.int32[::1]
 Int32s = NDArray[np.int32]
 
@@ -38,7 +36,7 @@ class Distinct(NamedTuple):
     counts: Int64s  # (positions,): how many have each position
 
 
-@compiled(types.int64(_IDS, _SMALL, _INDEXES, _INDEXES))
+@compiled(types.int64(IDS, _SMALL, INDEXES, INDEXES))
 def number_ids(ids: Int64s, cells: Int32s, seen: Int64s, inverse: Int64s) -> int:
     """Number ids in the order of arrival: ``seen[inverse] == ids``; how many there are.
 
@@ -67,9 +65,7 @@ def number_ids(ids: Int64s, cells: Int32s, seen: Int64s, inverse: Int64s) -> int
     return int(count)
 
 
-@compiled(
-    types.void(_INDEXES, types.uint64, _INDEXES, _SMALL, _INDEXES, _INDEXES, _INDEXES)
-)
+@compiled(types.void(INDEXES, types.uint64, INDEXES, _SMALL, INDEXES, INDEXES, INDEXES))
 def group_by_position(
     seen: Int64s,
     key: np.uint64,
@@ -102,12 +98,9 @@ def group_by_position(
 
 
 def distinct_ids(ids: Int64s, table_key: int, positions: Int64s) -> Distinct:
-    """Find the distinct ids, in the order of their slots' positions.
+    """Find the distinct ids, in the order of their slots' positions, a permutation.
 
-    Args:
-        ids: int64 (n,), any values; may be empty, read-only or unaligned.
-        table_key: `paceline.params.rows.initial.table_key` of the table's name.
-        positions: int64 (slots,), a permutation: which place each slot has.
+    Ids (n,) may be empty, read-only or unaligned.
     """
     num_ids = len(ids)
     assert num_ids <= _LONGEST, "a batch's ids are numbered by 32 bits"

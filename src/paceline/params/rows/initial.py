@@ -29,14 +29,7 @@ def init_key(seed: int, name: str) -> int:
 
 
 def fill_initial(init: RowInit, key: int, ids: Int64s, out: Float32s) -> None:
-    """Write the initial row of each id into ``out``, float32 (n, dim).
-
-    Args:
-        init: how rows begin.
-        key: from `init_key`.
-        ids: int64 (n,).
-        out: every element is written.
-    """
+    """Write the initial row of each id into ``out``, float32 (n, dim); see `init_key`."""
     match init:
         case Zeros():
             out.fill(0.0)

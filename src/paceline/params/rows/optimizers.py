@@ -67,13 +67,7 @@ def state_widths(optimizer: RowOptimizer, dim: int) -> dict[str, int]:
 
 
 def fill_new_state(optimizer: RowOptimizer, values: Float32s, state: State) -> None:
-    """Write the state of new rows.
-
-    Args:
-        optimizer: whose state it is.
-        values: float32 (n, dim), what the new rows begin as.
-        state: of the same rows, by `state_widths`; every element is written.
-    """
+    """Write the state of new rows that begin as ``values``; see `state_widths`."""
     for array in state.values():
         array.fill(0.0)
     match optimizer:
@@ -96,14 +90,9 @@ def step(
 ) -> None:
     """Take one step on the named rows, values and state; no other row is touched.
 
-    Args:
-        optimizer: whose step it is.
-        values: float32 (rows made, dim), changed in place.
-        state: of the same rows, by `state_widths`, changed in place.
-        rows: int64 (n,), distinct.
-        gradients: float32 (n, dim), only read; may be read-only or unaligned.
-        rate: multiplies the learning rate; 1 for FTRL, which has no step to shorten.
-        table_step: which step of the table it is, from 1; see `counts_table_steps`.
+    ``rows`` (n,) are distinct; gradients (n, dim) may be read-only or unaligned. ``rate``
+    multiplies the learning rate; it is 1 for FTRL, which has no step to shorten.
+    ``table_step``: which step of the table it is, from 1; see `counts_table_steps`.
     """
     f32 = np.float32
     match optimizer:
@@ -175,10 +164,7 @@ def _step_adam(
 def _correction(
     optimizer: Adam | AdamW, lr: float, number: int
 ) -> tuple[np.float32, np.float32]:
-    """What `step_kernels.adam_move` is told of a step of the table: rate and root.
-
-    As `torch.optim.SparseAdam` works it out, and of `AdamW` as `torch.optim.AdamW` does.
-    """
+    """What `adam_move` is told of a step: as torch's SparseAdam, or AdamW, works it out."""
     assert number > 0, "the table counts its steps, from 1"
     b1, b2 = optimizer.betas
     rest, root = 1 - b1**number, math.sqrt(1 - b2**number)

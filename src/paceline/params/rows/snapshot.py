@@ -30,11 +30,9 @@ PAGE_ROWS: Final = 4096
 class RowSnapshot:
     """Rows as they were when this was made.
 
-    Args:
-        ids: int64 (n,), by row; must not change.
-        columns: the live arrays by name, float32 (n, width), values and state; they may
-            change in rows that `keep` was told of before.
-        whole: what is of the whole table, by name; the snapshot's own.
+    ``ids`` (n,), by row, must not change. ``columns`` are the live arrays (n, width) by
+    name, values and state; they may change in rows that `keep` was told of before.
+    ``whole``: what is of the whole table, by name; the snapshot's own.
     """
 
     def __init__(
@@ -50,16 +48,6 @@ class RowSnapshot:
         self._next = 0  # all pages below this row are copied
         self._is_kept = np.zeros(len(ids), np.bool_)  # by row
         self._kept: list[tuple[Int64s, dict[str, Float32s]]] = []  # rows, columns
-
-    @property
-    def num_left(self) -> int:
-        """Rows whose page is not copied yet."""
-        return len(self._ids) - self._next
-
-    @property
-    def num_kept(self) -> int:
-        """Rows that were copied because they were about to change."""
-        return sum(len(rows) for rows, _ in self._kept)
 
     def keep(self, rows: Int64s) -> None:
         """Copy ``rows``, int64 (n,), any order, where it is not done: they will change."""
@@ -80,9 +68,9 @@ class RowSnapshot:
     def arrays(self) -> dict[str, Float32s | Int64s]:
         """``ids``, all columns and what is of the whole, as of the moment; the caller's.
 
-        All must be copied.         From then on the table's calls may run beside this one.
+        All must be copied. From then on the table's calls may run beside this one.
         """
-        assert self.num_left == 0, f"{self.num_left} rows are not copied yet"
+        assert self._next == len(self._ids), f"only {self._next} rows are copied yet"
         for rows, columns in self._kept:
             for name, values in columns.items():
                 self._copies[name][rows] = values

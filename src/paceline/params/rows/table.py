@@ -12,8 +12,9 @@ that has no row here is told as well, with no ids: all slots count alike.
 Pure: no lock of its own; one call at a time per table and slot, slots in parallel.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Final, final
+from typing import Any, Final, final
 
 import numpy as np
 
@@ -35,21 +36,80 @@ from paceline.params.rows.snapshot import RowSnapshot
 TABLE_STEPS: Final = "table_steps"  # int64 (1,), beside the columns
 
 
+class SlotTable(ABC):
+    """The rows of one table that lie in one slot: what they are of, and their moments."""
+
+    def __init__(self, spec: TableSpec, dtype: np.dtype[Any]) -> None:
+        self._spec, self.dtype = spec, dtype
+        self._snapshot: RowSnapshot | None = None  # told of rows before they change
+
+    @property
+    def dim(self) -> int:
+        """Numbers in a row."""
+        return self._spec.dim
+
+    @abstractmethod
+    def gather_into(self, ids: Int64s, create: bool, out: Array) -> None:
+        """Write the rows of ``ids``, which may repeat, into ``out``, (n, dim).
+
+        An unseen id reads its initial value.
+        """
+
+    @abstractmethod
+    def _moment(self) -> RowSnapshot:
+        """A snapshot of all rows."""
+
+    def gather(self, ids: Int64s, create: bool) -> Array:
+        """The rows of ``ids``, (n, dim): a copy; see `gather_into`."""
+        out = np.empty((len(ids), self._spec.dim), self.dtype)
+        self.gather_into(ids, create, out)
+        return out
+
+    def snapshot(self) -> RowSnapshot:
+        """The rows of this moment; nothing is copied yet. One at a time is live.
+
+        `release` must follow when it is no longer needed.
+        """
+        assert self._snapshot is None, f"table {self._spec.name!r} has a live snapshot"
+        self._snapshot = self._moment()
+        return self._snapshot
+
+    def release(self) -> None:
+        """Copy nothing more for the live snapshot, if there is one."""
+        self._snapshot = None
+
+    def _index_of(self, ids: Int64s) -> IdMap:
+        """A map of ids to load, which are refused if any is repeated."""
+        index = IdMap()
+        index.find_or_insert(ids)
+        if len(index) != len(ids):
+            raise UsageError(
+                f"table {self._spec.name!r}: {len(ids) - len(index)} of {len(ids)} ids "
+                f"to load are repeated; expected each once"
+            )
+        return index
+
+    def _require_shape(self, name: str, array: Array, *expected: int) -> None:
+        if array.shape != expected:
+            raise UsageError(
+                f"table {self._spec.name!r}: expected {name} of shape {expected}, "
+                f"got {array.shape}"
+            )
+
+
 @final
-class RowTable:
-    """The rows of one table that lie in one slot.
+class RowTable(SlotTable):
+    """The rows of one table that learn.
 
     Ids are int64 (n,), any value; rows and gradients float32 (n, dim); all C-contiguous,
     and what is only read may be read-only or unaligned.
-
-    Args:
-        spec: name, dim, optimizer and initial values.
-        seed: the job's; with the table's name and the id it decides a new row.
+    The job's ``seed`` decides a new row, with the table's name and the id.
     """
 
     def __init__(self, spec: TableSpec, seed: int) -> None:
         assert not isinstance(spec.optimizer, Combine)
-        self._spec, self._optimizer = spec, spec.optimizer
+        super().__init__(spec, np.dtype(np.float32))
+        self._optimizer = spec.optimizer
         self._key = init_key(seed, spec.name)
         self._index = IdMap()
         # Of each array, the first len(self._index) rows are valid.
@@ -59,7 +119,6 @@ class RowTable:
             name: np.empty((0, width), np.float32) for name, width in self._widths.items()
         }
         self._num_steps = 0  # of the table; stays where nobody asks
-        self._snapshot: RowSnapshot | None = None  # told of rows before they change
 
     def __len__(self) -> int:
         """How many rows were made."""
@@ -70,22 +129,8 @@ class RowTable:
         """What takes the steps."""
         return self._optimizer
 
-    @property
-    def dim(self) -> int:
-        """Numbers in a row."""
-        return self._spec.dim
-
-    def gather(self, ids: Int64s, create: bool) -> Float32s:
-        """The rows of ``ids``, float32 (n, dim): a copy. Ids may repeat.
-
-        An unseen id reads its initial value; with ``create`` its row is made.
-        """
-        out = np.empty((len(ids), self._spec.dim), np.float32)
-        self.gather_into(ids, create, out)
-        return out
-
-    def gather_into(self, ids: Int64s, create: bool, out: Float32s) -> None:
-        """As `gather`, written into ``out``, float32 (n, dim)."""
+    def gather_into(self, ids: Int64s, create: bool, out: Array) -> None:
+        """See `SlotTable.gather_into`; with ``create`` rows of unseen ids are made."""
         self._require_shape("out", out, len(ids), self._spec.dim)
         if create:
             rows = self._make_rows(ids)  # which may move the values
@@ -156,10 +201,7 @@ class RowTable:
     ) -> None:
         """Take a step that `count_step` has numbered, on rows that `made_rows` has found.
 
-        ``rate`` and ``optimizer`` as in `apply`.
-
-        Raises:
-            UsageError: the gradients have another shape; nothing has been changed.
+        Otherwise as `apply`.
         """
         self._require_shape("gradients", gradients, len(rows), self._spec.dim)
         used = optimizer or self._optimizer
@@ -168,31 +210,19 @@ class RowTable:
     def export(self) -> dict[str, Array]:
         """A copy of all rows, in the order of their first touch.
 
-        Returns:
-            ``ids`` int64 (n,), ``values`` float32 (n, dim), and each optimizer state by
-            its name, float32 (n, width): see `paceline.params.rows.optimizers`; and
-            ``table_steps`` int64 (1,), where the optimizer counts them.
+        ``ids`` (n,), ``values`` (n, dim), and each optimizer state by its name, (n, width);
+        ``table_steps`` (1,), where the optimizer counts them.
         """
         count = len(self._index)
         columns = {"values": self._values, **self._state}
         copies: dict[str, Array] = {name: a[:count].copy() for name, a in columns.items()}
         return {"ids": self._index.ids.copy(), **copies, **self._counted()}
 
-    def snapshot(self) -> RowSnapshot:
-        """The rows of this moment; nothing is copied yet. One at a time is live.
-
-        `release` must follow when it is no longer needed.
-        """
-        assert self._snapshot is None, f"table {self._spec.name!r} has a live snapshot"
+    def _moment(self) -> RowSnapshot:
         count = len(self._index)
         columns = {"values": self._values, **self._state}
         live = {name: array[:count] for name, array in columns.items()}
-        self._snapshot = RowSnapshot(self._index.ids, live, self._counted())
-        return self._snapshot
-
-    def release(self) -> None:
-        """Copy nothing more for the live snapshot, if there is one."""
-        self._snapshot = None
+        return RowSnapshot(self._index.ids, live, self._counted())
 
     def load(self, arrays: Mapping[str, Array]) -> None:
         """Replace all rows by what `export` returned; the table goes on identically.
@@ -212,13 +242,7 @@ class RowTable:
             self._require_shape(name, arrays[name], len(ids), width)
         if TABLE_STEPS in expected:
             self._require_shape(TABLE_STEPS, arrays[TABLE_STEPS], 1)
-        index = IdMap()
-        index.find_or_insert(ids)
-        if len(index) != len(ids):
-            raise UsageError(
-                f"table {self._spec.name!r}: {len(ids) - len(index)} of {len(ids)} ids "
-                f"to load are repeated; expected each once"
-            )
+        index = self._index_of(ids)
         self._snapshot = None  # the arrays that it looks at do not change any more
         self._index = index
         self._values = _own(arrays["values"])
@@ -247,13 +271,6 @@ class RowTable:
         new_state = {name: array[known:count] for name, array in self._state.items()}
         fill_new_state(self._optimizer, self._values[known:count], new_state)
         return rows
-
-    def _require_shape(self, name: str, array: Array, *expected: int) -> None:
-        if array.shape != expected:
-            raise UsageError(
-                f"table {self._spec.name!r}: expected {name} of shape {expected}, "
-                f"got {array.shape}"
-            )
 
 
 def _with_room(array: Float32s, valid: int, count: int) -> Float32s:

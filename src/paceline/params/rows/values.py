@@ -12,7 +12,7 @@ Pure: no lock of its own; one call at a time per table and slot, slots in parall
 """
 
 from collections.abc import Mapping
-from typing import Any, final
+from typing import final
 
 import numpy as np
 
@@ -30,20 +30,16 @@ from paceline.params.rows.compiled import Int64s
 from paceline.params.rows.id_map import IdMap
 from paceline.params.rows.initial import begin_of, fill_initial, init_key
 from paceline.params.rows.snapshot import RowSnapshot
+from paceline.params.rows.table import SlotTable
 
 
 @final
-class ValueTable:
-    """The rows of one table that lie in one slot.
+class ValueTable(SlotTable):
+    """The rows of one table that values combine with.
 
     Ids are int64 (n,); values (n, dim) of the table's dtype; all C-contiguous, and what is
-    only read may be read-only or unaligned.
-
-    Args:
-        spec: its name, its dim, what it combines by, how rows begin.
-        seed: the job's; with the table's name and the id it decides a new row.
-        block: which of the table's slots this is, counted from 0.
-        num_blocks: how many slots the table has.
+    only read may be read-only or unaligned. The job's ``seed`` decides a new row, with the
+    table's name and the id. It is ``block`` of the table's ``num_blocks`` slots, from 0.
 
     Raises:
         UsageError: nobody has registered its rule here.
@@ -52,13 +48,12 @@ class ValueTable:
     def __init__(self, spec: TableSpec, seed: int, block: int, num_blocks: int) -> None:
         assert isinstance(spec.optimizer, Combine)
         require_rule(spec.optimizer.rule)
-        self._spec, self._combine = spec, spec.optimizer
-        self._dtype = np.dtype(spec.optimizer.dtype)
+        super().__init__(spec, np.dtype(spec.optimizer.dtype))
+        self._combine = spec.optimizer
         self._key = init_key(seed, spec.name)
         self._index: IdMap | None = None
         self._start = self._count = 0
-        self._values: Array = np.empty((0, spec.dim), self._dtype)
-        self._snapshot: RowSnapshot | None = None  # told of rows before they change
+        self._values: Array = np.empty((0, spec.dim), self.dtype)
         if self._combine.num_rows is None:
             self._index = IdMap()
         else:
@@ -70,33 +65,8 @@ class ValueTable:
         """How many rows there are."""
         return self._count
 
-    @property
-    def optimizer(self) -> Combine:
-        """What rows change by."""
-        return self._combine
-
-    @property
-    def dim(self) -> int:
-        """Numbers in a row."""
-        return self._spec.dim
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """Of the values."""
-        return self._dtype
-
-    def gather(self, ids: Int64s, create: bool) -> Array:
-        """The rows of ``ids``, (n, dim): a copy. Ids may repeat."""
-        out = np.empty((len(ids), self._spec.dim), self._dtype)
-        self.gather_into(ids, create, out)
-        return out
-
     def gather_into(self, ids: Int64s, create: bool, out: Array) -> None:
-        """Write the rows of ``ids`` into ``out``, (n, dim).
-
-        An unseen id reads its initial value; its row is made when it is written, whatever
-        ``create`` says.
-        """
+        """See `SlotTable.gather_into`; rows are made when they are written, not here."""
         del create
         self._require_shape("out", out, len(ids), self._spec.dim)
         if self._index is None:
@@ -156,19 +126,8 @@ class ValueTable:
         """A copy of all rows: ``ids`` int64 (n,), ``values`` (n, dim)."""
         return {"ids": self._ids().copy(), "values": self._values[: self._count].copy()}
 
-    def snapshot(self) -> RowSnapshot:
-        """The rows of this moment; nothing is copied yet. One at a time is live.
-
-        `release` must follow when it is no longer needed.
-        """
-        assert self._snapshot is None, f"table {self._spec.name!r} has a live snapshot"
-        live = self._values[: self._count]
-        self._snapshot = RowSnapshot(self._ids(), {"values": live})
-        return self._snapshot
-
-    def release(self) -> None:
-        """Copy nothing more for the live snapshot, if there is one."""
-        self._snapshot = None
+    def _moment(self) -> RowSnapshot:
+        return RowSnapshot(self._ids(), {"values": self._values[: self._count]})
 
     def load(self, arrays: Mapping[str, Array]) -> None:
         """Replace all rows by what `export` returned; the table goes on identically.
@@ -185,9 +144,9 @@ class ValueTable:
         ids = np.ascontiguousarray(arrays["ids"], np.int64)
         values = np.array(arrays["values"], order="C")
         self._require_shape("values", values, len(ids), self._spec.dim)
-        if values.dtype != self._dtype:
+        if values.dtype != self.dtype:
             raise UsageError(
-                f"table {self._spec.name!r}: expected {self._dtype}, got {values.dtype}"
+                f"table {self._spec.name!r}: expected {self.dtype}, got {values.dtype}"
             )
         if self._index is None:
             if not np.array_equal(ids, self._ids()):
@@ -196,14 +155,7 @@ class ValueTable:
                     f"{self._start + self._count - 1}, got {len(ids)} others"
                 )
         else:
-            index = IdMap()
-            index.find_or_insert(ids)
-            if len(index) != len(ids):
-                raise UsageError(
-                    f"table {self._spec.name!r}: {len(ids) - len(index)} of {len(ids)} ids "
-                    f"to load are repeated; expected each once"
-                )
-            self._index, self._count = index, len(ids)
+            self._index, self._count = self._index_of(ids), len(ids)
         self._snapshot = None  # the array that it looks at does not change any more
         self._values = values
 
@@ -215,12 +167,12 @@ class ValueTable:
     def _initial(self, ids: Int64s | range) -> Array:
         shape, init = (len(ids), self._spec.dim), self._spec.init
         if isinstance(init, Zeros):  # memory that costs nothing until it is used
-            return np.zeros(shape, self._dtype)
+            return np.zeros(shape, self.dtype)
         if isinstance(init, Constant | Lowest | Highest):  # float32 cannot hold all of them
-            return np.full(shape, begin_of(init, self._dtype), self._dtype)
+            return np.full(shape, begin_of(init, self.dtype), self.dtype)
         drawn = np.empty(shape, np.float32)
         fill_initial(init, self._key, np.asarray(ids, np.int64), drawn)
-        return drawn.astype(self._dtype)
+        return drawn.astype(self.dtype)
 
     def _make_rows(self, ids: Int64s) -> Int64s:
         if self._index is None:
@@ -230,17 +182,10 @@ class ValueTable:
         if count > self._count:
             if count > len(self._values):
                 room = (max(count, 2 * len(self._values)), self._spec.dim)
-                grown = np.empty(room, self._dtype)
+                grown = np.empty(room, self.dtype)
                 grown[: self._count] = self._values[: self._count]
                 self._values = grown
             new_ids = self._index.ids[self._count :]
             self._values[self._count : count] = self._initial(new_ids)
             self._count = count
         return rows
-
-    def _require_shape(self, name: str, array: Array, *expected: int) -> None:
-        if array.shape != expected:
-            raise UsageError(
-                f"table {self._spec.name!r}: expected {name} of shape {expected}, "
-                f"got {array.shape}"
-            )

@@ -9,10 +9,10 @@ import threading
 from collections.abc import Sequence
 
 from paceline.errors import PacelineError
-from paceline.messages.data import AskTracked, KeepFrozen, KeepTracked
-from paceline.messages.shared import Done, Refusal, RefusalKind
+from paceline.messages.data import AskTracked, KeepFrozen, KeepTracked, Tracked
+from paceline.messages.shared import Done, Message, Refusal, RefusalKind
 from paceline.server.answers.answers import give
-from paceline.server.answers.tracked_state import keep_tracked, read_tracked
+from paceline.server.decisions import TrackedState
 from paceline.server.requests.contents import Bytes
 from paceline.server.standing import ServerCore
 from paceline.store.blobs import BlobStore, write_constants
@@ -30,10 +30,10 @@ def answer_kept(
 ) -> None:
     """Keep, or give, what a trainer asks for."""
     if isinstance(message, KeepTracked):
-        give(reply, keep_tracked(standing, message, buffers))
+        give(reply, _keep_tracked(standing, message, buffers))
         return
     if isinstance(message, AskTracked):
-        give(reply, *read_tracked(standing, message))
+        give(reply, *_read_tracked(standing, message))
         return
     sender = (message.incarnation, message.part, message.beside.name)
     with standing.lock:
@@ -74,3 +74,38 @@ def _why_not(message: KeepFrozen, buffers: Sequence[Bytes]) -> Refusal | None:
 def _refuse(message: KeepFrozen, kind: RefusalKind, why: str) -> Refusal:
     what = f"bytes {message.first} to {message.stop} of what never changes: {why}"
     return Refusal(kind=kind, text=what, timeline=message.timeline)
+
+
+def _keep_tracked(
+    standing: ServerCore, message: KeepTracked, buffers: Sequence[Bytes]
+) -> Message:
+    """Keep a trainer's state, or its share in an average."""
+    with standing.lock:
+        refusal = standing.state.may_keep(message)
+        if refusal is not None:
+            return refusal
+        if len(buffers) != 1 or message.number < 1:
+            text = f"expected one buffer and a number, got {len(buffers)} of {message}"
+            return Refusal(kind="invalid", text=text, timeline=message.timeline)
+        data, is_average = buffers[0].tobytes(), bool(message.average)
+        state = TrackedState(message.number, data, is_average)
+        if message.buffers_only:
+            standing.tracked.keep_share(state)
+        else:
+            standing.tracked.keep(state, message.incarnation)
+    return Done()
+
+
+def _read_tracked(
+    standing: ServerCore, message: AskTracked
+) -> tuple[Message, Sequence[bytes]]:
+    """The state of a number, as an answer with its buffers."""
+    with standing.lock:
+        refusal = standing.state.refusal_of(message)
+        found = standing.tracked.find(message.number)
+    if refusal is not None:
+        return refusal, ()
+    if found is None:
+        text = f"no state {message.number} of tracked objects is here"
+        return Refusal(kind="stale", text=text, timeline=message.timeline), ()
+    return Tracked(), [found.data]

@@ -10,18 +10,16 @@ Waits for nothing. Any thread may call.
 """
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import final
 
-import msgspec
-
 from paceline.errors import UsageError
-from paceline.messages.data import PulledRows, PullRows
+from paceline.messages.data import PullRows
 from paceline.messages.locking import ApplyStep, KeepLocks, Lock, Locked, Unlock
 from paceline.messages.shared import Done, Message, Refusal, Waiting
 from paceline.messages.waits import Wait
 from paceline.parking import PARK_S, ParkedQuestion, Parking
-from paceline.server.answers.answers import carry_out, give, invalid
+from paceline.server.answers.answers import RowsReply, carry_out, give, invalid
 from paceline.server.locks import (
     LockAsker,
     LockEffect,
@@ -34,8 +32,7 @@ from paceline.server.requests.contents import Bytes, read_pull_rows
 from paceline.server.slots import Action
 from paceline.server.standing import ServerCore
 from paceline.timing import Clock
-from paceline.transport.frames import Buffer
-from paceline.transport.service import Peer, Reply, places_of
+from paceline.transport.service import Peer, Reply
 
 Read = Callable[[Peer, PullRows, list[Bytes], Reply], None]
 LockMessage = Lock | Unlock | KeepLocks | ApplyStep
@@ -150,7 +147,8 @@ class Locking:
         if isinstance(effect, Refusal):
             return effect
         if isinstance(effect, LockGranted):
-            reply = _Rows(effect.token, asked.reply)
+            locked = Locked(token=effect.token)
+            reply = RowsReply(asked.reply, lambda _: locked)
             return functools.partial(
                 self._read, asked.peer, asked.pull(), asked.buffers, reply
             )
@@ -209,20 +207,3 @@ class Locking:
             elif answer is None:
                 answer = Waiting(wait=Wait("servers", "the step is being applied"))
         carry_out(answer, reply)
-
-
-@final
-class _Rows:
-    """The way back of the rows of a lock."""
-
-    def __init__(self, token: int, reply: Reply) -> None:
-        self._token, self._reply = token, reply
-
-    def places(self, sizes: Sequence[int]) -> list[Bytes]:
-        """See `RoomyReply.places`."""
-        return places_of(self._reply, sizes)
-
-    def __call__(self, message: msgspec.Struct, buffers: Sequence[Buffer] = ()) -> None:
-        if isinstance(message, PulledRows):
-            message = Locked(token=self._token)
-        self._reply(message, buffers)

@@ -22,8 +22,8 @@ import torch
 
 from paceline.errors import UsageError
 from paceline.failpoints import armed, failpoint
-from paceline.messages.data import PullRows, Push, Pushed
-from paceline.messages.shared import Hyper, HyperValue, Message, Refusal, Waiting
+from paceline.messages.data import PullRows, Push, PushEarly, Pushed
+from paceline.messages.shared import Done, Hyper, HyperValue, Message, Refusal, Waiting
 from paceline.messages.waits import wait_for
 from paceline.server.answers.answers import give, invalid
 from paceline.server.answers.rows_behind_push import with_rows
@@ -34,6 +34,7 @@ from paceline.server.requests.contents import (
     PreparedPush,
     PushContents,
     misfit,
+    read_early,
     read_others,
 )
 from paceline.server.slots import Action, at_rate, nothing
@@ -59,13 +60,7 @@ class Pushes:
         ask: Callable[[Peer, PullRows, list[Bytes], Reply], None],
         go_on: Callable[[], None],
     ) -> None:
-        """Nothing has come.
-
-        Args:
-            standing: of the server.
-            ask: answers who asks for rows.
-            go_on: answers whose turn it is at a lock.
-        """
+        """``ask`` answers who asks for rows, ``go_on`` whose turn it is at a lock."""
         self._standing, self._ask, self._go_on = standing, ask, go_on
 
     def received(
@@ -110,7 +105,7 @@ class Pushes:
             return None
         coded_bytes = None
         if layout.codec is not None:
-            buffers, _, coded_bytes = decode_push(layout, message, buffers)
+            buffers, coded_bytes = decode_push(layout, message, buffers)
         is_kept = message.round is not None or message.is_held
         if is_kept and not message.is_lent:  # until its round, or its step
             buffers = [own(buffer) for buffer in buffers]
@@ -189,7 +184,7 @@ class Pushes:
         if verdict in {"duplicate", "late", "void", "again"}:
             return Pushed(verdict=verdict, version=version)
         if verdict == "prepare":
-            push = PreparedPush(contents, frozenset(decision.slots))
+            push = PreparedPush(frozenset(decision.slots), contents)
             self._standing.prepared[message.part, message.incarnation] = push
         return self._answer_kept(message, version, reply)
 
@@ -294,3 +289,31 @@ def _is_alike(agreed: HyperValue, came: HyperValue) -> bool:
     if isinstance(agreed, tuple):
         return isinstance(came, tuple) and len(came) == len(agreed)
     return True
+
+
+def answer_early(
+    standing: ServerCore, message: PushEarly, buffers: Sequence[Bytes], reply: Reply
+) -> None:
+    """Hold what a trainer's next push is going to name."""
+    give(reply, _staged(standing, message, buffers))
+
+
+def _staged(standing: ServerCore, message: PushEarly, buffers: Sequence[Bytes]) -> Message:
+    if not message.is_lent:
+        buffers = [own(buffer) for buffer in buffers]
+    with standing.lock:
+        refusal = standing.state.may_stage(message)
+        if refusal is not None:
+            return refusal
+        try:
+            layout = standing.slots.layouts[message.part]
+            gradients = read_early(layout, message, buffers)
+        except UsageError as error:
+            return invalid(message, error)
+        num_bytes = sum(buffer.nbytes for buffer in buffers)
+        for name in ("gradient_bytes", "gradient_bytes_sent"):
+            standing.traffic[f"part-{message.part}.{name}"] += num_bytes
+        if standing.early.stage(message, gradients):
+            return Done()
+    reason = f"{standing.server} has no room for it ahead of its push"
+    return Waiting(wait=wait_for("servers", reason, [standing.server]))

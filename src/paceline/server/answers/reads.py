@@ -138,7 +138,7 @@ class Reads:
         self, request: Read, message: Pull, layout: PartLayout, at: PartReport
     ) -> Message | Action:
         slots, reply = self._standing.slots, request.reply
-        place = slots.lent(message.part).place()
+        place = slots.lent[message.part].place
         if message.reads_there and place is not None:
             there = Pulled(slots=(), round=at.applied_round, is_there=True)
             turns = dict.fromkeys(layout.blocks, nothing)

@@ -13,6 +13,7 @@ duplicate, and is acknowledged.
 Waits for nothing. Whatever thread acknowledges the push asks for the rows.
 """
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import final
 
@@ -20,9 +21,10 @@ import msgspec
 
 from paceline.errors import UsageError
 from paceline.messages.data import PulledRows, PullRows, Push, Pushed
+from paceline.server.answers.answers import RowsReply
 from paceline.server.requests.contents import Bytes
 from paceline.transport.frames import Buffer
-from paceline.transport.service import Reply, places_of
+from paceline.transport.service import Reply
 
 AskRows = Callable[[PullRows, list[Bytes], Reply], None]
 
@@ -32,17 +34,10 @@ def with_rows(
 ) -> tuple[list[Bytes], Reply]:
     """What there is of the push itself: its buffers, and the way back to it.
 
-    Args:
-        push: as it came.
-        buffers: all of them.
-        reply: the way back of the request.
-        ask: reads rows.
-
     Raises:
         UsageError: the push is of a round, whose rows are there only when all have pushed.
     """
-    if push.behind is None:
-        return buffers, reply
+    assert push.behind is not None
     if push.round is not None:
         raise UsageError(
             f"a push of round {push.round} is acknowledged before it is applied: expected "
@@ -64,23 +59,11 @@ class _Acknowledged:
 
     def __call__(self, message: msgspec.Struct, buffers: Sequence[Buffer] = ()) -> None:
         if isinstance(message, Pushed):
-            self._ask(self._behind, self._ids, _Read(message, self._reply))
+            both = functools.partial(_both, message)
+            self._ask(self._behind, self._ids, RowsReply(self._reply, both))
         else:
             self._reply(message, buffers)
 
 
-@final
-class _Read:
-    """The way back of the rows."""
-
-    def __init__(self, pushed: Pushed, reply: Reply) -> None:
-        self._pushed, self._reply = pushed, reply
-
-    def places(self, sizes: Sequence[int]) -> list[Bytes]:
-        """See `RoomyReply.places`."""
-        return places_of(self._reply, sizes)
-
-    def __call__(self, message: msgspec.Struct, buffers: Sequence[Buffer] = ()) -> None:
-        if isinstance(message, PulledRows):
-            message = msgspec.structs.replace(self._pushed, behind=message)
-        self._reply(message, buffers)
+def _both(pushed: Pushed, rows: PulledRows) -> Pushed:
+    return msgspec.structs.replace(pushed, behind=rows)

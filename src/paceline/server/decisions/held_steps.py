@@ -29,11 +29,7 @@ class HeldSteps(NamedTuple):
     marks: Marks
 
     def take(self, incarnation: int, step: Mapping[int, int]) -> dict[int, Held]:
-        """A step is committed up to these numbers, {part: push}: what is held follows.
-
-        Returns:
-            {part: held push} of those that have their effect by this, ascending.
-        """
+        """A step is committed up to these numbers: the held pushes that follow, by part."""
         taken: dict[int, Held] = {}
         for number, part in sorted(self.parts.items()):
             if self._is_held(part, incarnation, step.get(number, 0)):

@@ -29,7 +29,7 @@ from paceline.messages.values import SetValues
 from paceline.pace.guards import age_range, is_too_old, rate_of, trains_old_again
 from paceline.server.decisions.part import Part
 from paceline.server.decisions.verdicts import LastPush, Prepared, PushDecision
-from paceline.server.decisions.voids import Voids
+from paceline.server.decisions.voids import Voids, is_open
 
 _Change = Push | PushEarly | Upload | SetValues | Lock
 _NO_PUSH = LastPush(0, is_settled=True)
@@ -108,11 +108,7 @@ class Marks:
             self._marks[slot] = {
                 key: mark
                 for key, mark in marks.items()
-                if (key.stage, key.epoch) > (stage, epoch)
-                or (
-                    (key.stage, key.epoch) == (stage, epoch)
-                    and (key.task not in done or key.task in kept)
-                )
+                if is_open(key, stage, epoch, done, kept)
             }
 
     def entry(self, key: TaskKey) -> MarkEntry:

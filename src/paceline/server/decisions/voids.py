@@ -18,6 +18,15 @@ from typing import final
 from paceline.ids import TaskKey, Window
 from paceline.messages.shared import VoidSpan
 
+
+def is_open(
+    key: TaskKey, stage: int, epoch: int, done: range, kept: frozenset[int]
+) -> bool:
+    """Whether a cut that shows an epoch so far still needs what is known of a task."""
+    at, now = (key.stage, key.epoch), (stage, epoch)
+    return at > now or (at == now and (key.task not in done or key.task in kept))
+
+
 KeptVoid = tuple[TaskKey, VoidSpan]  # as a cut keeps it
 
 
@@ -58,15 +67,8 @@ class Voids:
 
     def forget(self, stage: int, epoch: int, done: range, kept: frozenset[int]) -> None:
         """See `Marks.forget`."""
-        self._spans = {
-            key: spans
-            for key, spans in self._spans.items()
-            if (key.stage, key.epoch) > (stage, epoch)
-            or (
-                (key.stage, key.epoch) == (stage, epoch)
-                and (key.task not in done or key.task in kept)
-            )
-        }
+        for key in [k for k in self._spans if not is_open(k, stage, epoch, done, kept)]:
+            del self._spans[key]
 
     def export(self) -> tuple[KeptVoid, ...]:
         """All of them, for a cut."""

@@ -3,11 +3,9 @@
 ::
 
     locks         of one part
-    part_locks    of all parts, and what of a request they have to do with
-    held_pushes   with the locks that they are written under
+    part_locks    of all parts, and held pushes that are written under them
 """
 
-from paceline.server.locks.held_pushes import HeldPushes, Steps
 from paceline.server.locks.locks import (
     LockAsker,
     LockEffect,
@@ -15,7 +13,7 @@ from paceline.server.locks.locks import (
     LockRefused,
     LockWaits,
 )
-from paceline.server.locks.part_locks import LockKey
+from paceline.server.locks.part_locks import HeldPushes, LockKey, Steps
 
 __all__ = [
     "HeldPushes",

@@ -220,38 +220,6 @@ class LockTable:
             return f"token {token} is of {_named(ask.ids)}, not of row {min(others)}"
         return None
 
-    def num_requests(self) -> int:
-        """Requests that have or await their rows."""
-        return len(self._requests)
-
-    def is_held(self, who: LockAsker) -> bool:
-        """Whether a request has its rows."""
-        request = self._requests.get(who)
-        return request is not None and request.token > 0
-
-    def validate(self) -> None:
-        """Assert that no two requests have the same row unless both are shared."""
-        for row, stand in self._lines.items():
-            line = stand if isinstance(stand, list) else [stand]
-            assert isinstance(stand, list) == (len(line) > 1), f"row {row}: {line}"
-            assert all((row in one.crowded) == (len(line) > 1) for one in line), row
-            holders = [request for request in line if request.token]
-            if any(not request.ask.is_shared for request in holders):
-                assert len(holders) == 1, f"row {row} is held by {holders}"
-            clear = _num_clear(line)
-            for place, request in enumerate(line):
-                assert not (request.token and place >= clear), f"row {row} was overtaken"
-        for who, request in self._requests.items():
-            blocked = sum(
-                self._crowd(row).index(request) >= _num_clear(self._crowd(row))
-                for row in request.crowded
-            )
-            assert blocked == request.num_blocked, f"{who} counts {request.num_blocked}"
-            assert (request.token > 0) == (blocked == 0), f"{who} waits for nobody"
-            assert not request.token or self._held[request.token] is request
-        assert len(self._held) == sum(r.token > 0 for r in self._requests.values())
-        assert sum(self._counts.values()) == len(self._requests)
-
     # ------------------------------------------------------------ lines
 
     def _why_not(self, ask: LockAsk, known: _Request | None) -> str | None:

@@ -1,15 +1,21 @@
-"""The locks of all parts of one server, and what of a request they have to do with.
+"""The locks of all parts of one server, and the held pushes that are written under them.
 
-Pure.
+What a held push has, its numbers and its lock, waits here until its step is committed or
+its trainer fenced. A lock is let go in the same breath as the write under it is decided, so
+that whoever is next reads behind it.
+
+Waits for nothing. Called under the lock of the `ServerCore`.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final, NamedTuple, final
 
 import numpy as np
 
 from paceline.messages.data import Push
 from paceline.messages.locking import KeepLocks, Lock
+from paceline.server.decisions import ServerState
+from paceline.server.decisions.verdicts import Verdict
 from paceline.server.locks.locks import (
     LockAsk,
     LockAsker,
@@ -19,6 +25,7 @@ from paceline.server.locks.locks import (
     LockTable,
 )
 from paceline.server.requests.contents import Int64s, PushContents
+from paceline.server.slots import Actions, Slots
 
 _TIMELINE_BITS: Final = 40  # tokens of a timeline are counted below
 
@@ -31,6 +38,7 @@ class LockKey(NamedTuple):
 
 
 Grants = list[LockKey]
+Steps = Mapping[int, Mapping[int, int]]  # {incarnation: {part: committed push}}
 
 
 @final
@@ -104,13 +112,71 @@ class Locks:
             return []
         return _granted(part, table.settle(token, now))
 
-    def num_requests(self) -> int:
-        """Requests that have or await rows."""
-        return sum(table.num_requests() for table in self._tables.values())
-
     def _of_all(self, effects: Mapping[int, Iterable[LockEffect]]) -> Grants:
         return [key for part, some in effects.items() for key in _granted(part, some)]
 
 
 def _granted(part: int, effects: Iterable[LockEffect]) -> Grants:
     return [LockKey(part, e.who) for e in effects if isinstance(e, LockGranted)]
+
+
+@final
+class HeldPushes:
+    """Held pushes and locks of one timeline.
+
+    Attributes:
+        locks: who may change which rows.
+        turns: requests for locks whose turn has come, until somebody answers them.
+    """
+
+    def __init__(self, now_s: Callable[[], float]) -> None:
+        """Nothing is held, nothing is locked."""
+        self.locks = Locks(timeline=0)
+        self.turns: Grants = []
+        self._now_s = now_s
+        self._contents: dict[tuple[int, int], PushContents] = {}  # {(part, incarnation)}
+
+    def why_lost(self, push: Push, contents: PushContents) -> str | None:
+        """Why the lock that a push is made under does not allow it; None if it does."""
+        self.turns += self.locks.expire(self._now_s())
+        return self.locks.why_lost(push, contents)
+
+    def decided(self, push: Push, verdict: Verdict, contents: PushContents) -> None:
+        """What was decided of a push: its lock is let go, or held with it."""
+        if verdict == "hold":
+            self._contents[push.part, push.incarnation] = contents
+            self.locks.bind(push.part, push.token)
+        elif verdict not in {"held", "repeat", "refuse"}:
+            self.turns += self.locks.settle(push.part, push.token, self._now_s())
+
+    def taking(
+        self, state: ServerState, slots: Slots, steps: Steps
+    ) -> tuple[Actions, list[tuple[int, int]]]:
+        """Held pushes of committed steps act on the slots; whose: (incarnation, part)."""
+        actions: Actions = {}
+        whose = []
+        for incarnation, step in steps.items():
+            for part, held in state.steps().take(incarnation, step).items():
+                contents = self._contents.pop((part, incarnation))
+                actions |= slots.applying(part, contents, held.slots)
+                self.turns += self.locks.settle(part, held.token, self._now_s())
+                whose.append((incarnation, part))
+        return actions, whose
+
+    def drop(self, state: ServerState, incarnation: int, step: Mapping[int, int]) -> None:
+        """Held pushes that will never be committed: their locks are let go."""
+        for part, held in state.steps().drop(incarnation, step).items():
+            del self._contents[part, incarnation]
+            self.turns += self.locks.settle(part, held.token, self._now_s())
+
+    def fence(self, incarnation: int) -> None:
+        """An incarnation is over: what it holds never has an effect, its locks end."""
+        for key in [key for key in self._contents if key[1] == incarnation]:
+            del self._contents[key]
+        self.turns += self.locks.fence(incarnation, self._now_s())
+
+    def enter(self, timeline: int) -> None:
+        """A timeline is entered: no step of the one before is committed any more."""
+        self._contents.clear()
+        self.locks = Locks(timeline)
+        self.turns = []

@@ -78,8 +78,8 @@ class TableIds(NamedTuple):
 class PreparedPush(NamedTuple):
     """The numbers of a push that waits for its round."""
 
-    contents: PushContents
     slots: frozenset[int]
+    contents: PushContents
 
 
 def read_others(
@@ -90,11 +90,7 @@ def read_others(
 ) -> PushContents:
     """What a push has beside gradients of ``blocks``, and those; it is checked whole.
 
-    Args:
-        layout: of the part.
-        push: its blocks are read already.
-        blocks: their gradients.
-        buffers: all of them, as many as the push has.
+    There are as many buffers as the push has, those of its blocks among them.
 
     Raises:
         UsageError: the push does not fit the part, or the buffers not the push.

@@ -11,7 +11,6 @@ Pure.
 """
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 import numpy as np
 
@@ -25,16 +24,10 @@ _ROW_NUMBER_BYTES = 8
 _FLOAT_BYTES = 4
 
 
-class Plain(NamedTuple):
-    """A push without a codec; of its gradients, how many bytes there are and came."""
-
-    buffers: list[Bytes]
-    plain_bytes: int
-    coded_bytes: int
-
-
-def decode_push(layout: PartLayout, push: Push, buffers: list[Bytes]) -> Plain:
-    """What the push would hold if its part had no codec.
+def decode_push(
+    layout: PartLayout, push: Push, buffers: list[Bytes]
+) -> tuple[list[Bytes], int]:
+    """What the push would hold if its part had no codec; of how many bytes as it came.
 
     What does not fit the part is left as it is, for `read_push` to refuse.
 
@@ -45,7 +38,7 @@ def decode_push(layout: PartLayout, push: Push, buffers: list[Bytes]) -> Plain:
     num_pairs = len(push.sparse_blocks) + len(push.rows)
     num_gradients = num_blocks + 2 * num_pairs
     if len(buffers) != num_gradients + len(push.then):
-        return Plain(buffers, 0, 0)
+        return buffers, 0
     plain = list(buffers)
     gradients = [*range(num_blocks), *range(num_blocks + 1, num_gradients, 2)]
     for index, slot in zip(gradients, push.blocks, strict=False):
@@ -57,11 +50,7 @@ def decode_push(layout: PartLayout, push: Push, buffers: list[Bytes]) -> Plain:
         for index, dim, what in _rows_of(layout, push, gradients[num_blocks:]):
             count = buffers[index - 1].nbytes // _ROW_NUMBER_BYTES
             plain[index] = _rows(layout.codec, what, buffers[index], count, dim)
-    return Plain(
-        plain,
-        sum(plain[index].nbytes for index in gradients),
-        sum(buffers[index].nbytes for index in gradients),
-    )
+    return plain, sum(buffers[index].nbytes for index in gradients)
 
 
 def _rows_of(

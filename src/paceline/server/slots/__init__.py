@@ -8,14 +8,12 @@
     threads      that run slots beside the one a round has come to
     merging      several pushes as one update
     rounds       the update of a round
-    rates        learning rates of an update
     block_reads  a pull of dense blocks
     published    values that trainers of this host read by themselves
 """
 
-from paceline.server.slots.actions import Actions
+from paceline.server.slots.actions import Actions, at_rate
 from paceline.server.slots.block_reads import BlockReads
-from paceline.server.slots.rates import at_rate
 from paceline.server.slots.rounds import Contributed, agreed_hyper, count_bytes
 from paceline.server.slots.slots import Slots, SlotTensors
 from paceline.server.slots.threads import SlotRunners

@@ -1,6 +1,8 @@
 """What may happen to the numbers of slots beside a push: rounds, reads, cuts.
 
 Everything here makes turns, one for each slot; `Slots.line_up` gives them their places.
+A guard may multiply learning rates; a rate of 1 changes nothing, not one bit. Rows have no
+groups: their optimizers' own rates are multiplied where they step.
 
 Waits: for a lock around the counting of steps. Called under that of the `ServerCore`; turns
 run in any thread.
@@ -15,10 +17,8 @@ import numpy as np
 
 from paceline.messages.shared import Hyper
 from paceline.params.codecs import Codec
-from paceline.params.dense import OptimizeBlock
 from paceline.params.rows import Array, RowStep, RowTable
-from paceline.params.shard import ParameterShard, Table, bare
-from paceline.params.snapshot import SlotSnapshot
+from paceline.params.shard import ParameterShard, SlotSnapshot, Table, bare
 from paceline.server.requests import PartLayout
 from paceline.server.requests.contents import (
     Bytes,
@@ -28,20 +28,20 @@ from paceline.server.requests.contents import (
     TableIds,
 )
 from paceline.server.slots.block_reads import BlockReads
-from paceline.server.slots.merging import step_sparse, step_tables
-from paceline.server.slots.rates import hyper_at_rate
-from paceline.server.slots.rounds import Contributed
+from paceline.server.slots.merging import step_blocks, step_sparse, step_tables
+from paceline.server.slots.rounds import (
+    Contributed,
+    apply_block_round,
+    apply_rows_round,
+    apply_sparse_round,
+)
 from paceline.server.slots.turns import (
     BesideTurn,
     Joint,
     Turn,
-    apply_block_round,
     apply_compensated,
     apply_rows,
-    apply_rows_round,
-    apply_sparse_round,
     nothing,
-    step_together,
 )
 
 _COUNTING: Final = threading.Lock()  # guards the counts of steps of all tables
@@ -50,19 +50,12 @@ Actions = dict[int, Turn]  # {slot: what happens to its numbers}
 
 
 class RowRead(NamedTuple):
-    """Rows of a table for ids (n,), wanted at a place.
-
-    Args:
-        table: which rows.
-        ids: of them.
-        place: (n, dim) of the table's dtype, or bytes (n, those of a coded row).
-        codec: how they travel; None: as they are.
-    """
+    """Rows of a table for ids (n,), wanted at a place."""
 
     table: Table
     ids: Int64s
-    place: Array
-    codec: Codec | None = None
+    place: Array  # (n, dim) of the table's dtype, or bytes (n, those of a coded row)
+    codec: Codec | None = None  # how they travel; None: as they are
 
 
 @final
@@ -75,13 +68,7 @@ class SlotActions:
         layouts: Mapping[int, PartLayout],
         hogwild: Collection[int],
     ) -> None:
-        """Know the numbers.
-
-        Args:
-            shard: the numbers.
-            layouts: what of each part lies here.
-            hogwild: row slots where turns may run beside each other.
-        """
+        """Know the numbers; ``hogwild``: row slots whose turns may run beside others."""
         self._shard, self._layouts, self._hogwild = shard, layouts, hogwild
 
     def applying_jointly(
@@ -93,8 +80,8 @@ class SlotActions:
         how = self._layouts[part].row_step(contents.hyper, contents.rate)
         for slot in slots:
             if slot in contents.blocks:
-                block, hyper = self._block(part, slot, contents.hyper)
-                step = functools.partial(step_together, block, kind, hyper)
+                block, hyper = shard.blocks[slot], self._group(part, slot, contents.hyper)
+                step = functools.partial(step_blocks, block, kind, hyper)
                 actions[slot] = Joint(contents.blocks[slot], step, hyper, most)
             elif slot in contents.sparse:
                 hyper = self._group(part, slot, contents.hyper)
@@ -138,15 +125,15 @@ class SlotActions:
         part: int,
         contributed: Sequence[Contributed],
         hyper: tuple[Hyper, ...],
-        rate: float = 1.0,
+        rate: float,
     ) -> Actions:
         """Take one optimizer step on each slot that any contributor has numbers for."""
         actions: Actions = {}
-        hyper = hyper_at_rate(hyper, rate)
+        hyper = _hyper_at_rate(hyper, rate)
         how = self._layouts[part].row_step(hyper, rate)
         for one in contributed:
             for slot in one.contents.blocks.keys() - actions.keys():
-                block, group = self._block(part, slot, hyper)
+                block, group = self._shard.blocks[slot], self._group(part, slot, hyper)
                 actions[slot] = functools.partial(
                     apply_block_round, block, slot, contributed, group
                 )
@@ -175,10 +162,7 @@ class SlotActions:
     ) -> tuple[Actions, BlockReads]:
         """Copy what a reader needs of dense slots; see `BlockReads` for all four."""
         reads = BlockReads(self._shard, unknown, known, codecs, is_awaited)
-        actions: Actions = {}
-        for slot in reads.slots:
-            actions[slot] = functools.partial(reads.copy, slot)
-        return actions, reads
+        return {slot: functools.partial(reads.copy, slot) for slot in reads.slots}, reads
 
     def reading_rows(
         self,
@@ -221,11 +205,9 @@ class SlotActions:
         return {s: functools.partial(self._shard.unpin, s) for s in self._shard.slots()}
 
     def moving(self, to: "SlotActions", without_state: Collection[int]) -> Actions:
-        """Copy all that each slot holds to other slots of the same numbers.
+        """Copy all that each slot holds to other slots of the same numbers, not known yet.
 
-        Args:
-            to: known to nobody else yet.
-            without_state: parts whose optimizers there are others: they begin anew.
+        The optimizers of parts ``without_state`` are others there: they begin anew.
         """
         return {
             slot: functools.partial(self._move, slot, to, is_bare=is_bare)
@@ -236,8 +218,8 @@ class SlotActions:
 
     def ending(self, part: int) -> Actions:
         """Let the state of a part's optimizer go."""
-        blocks = {slot: self._shard.dense(slot) for slot in self._layouts[part].blocks}
-        return {slot: functools.partial(b.load, {}) for slot, b in blocks.items()}
+        blocks, here = self._shard.blocks, self._layouts[part].blocks
+        return {slot: functools.partial(blocks[slot].load, {}) for slot in here}
 
     def standing_still(self) -> Actions:
         """Nothing; what is decided later follows when all decided before has ended."""
@@ -247,13 +229,23 @@ class SlotActions:
         held = self._shard.export(slot)
         to._shard.load(slot, bare(held) if is_bare else held)
 
-    def _block(
-        self, part: int, slot: int, hyper: tuple[Hyper, ...]
-    ) -> tuple[OptimizeBlock, Hyper]:
-        return self._shard.blocks[slot], self._group(part, slot, hyper)
-
     def _group(self, part: int, slot: int, hyper: tuple[Hyper, ...]) -> Hyper:
         return hyper[self._layouts[part].blocks[slot].group]
+
+
+def at_rate(contents: PushContents, rate: float) -> PushContents:
+    """A push that takes its step with so much of its learning rates."""
+    return contents._replace(hyper=_hyper_at_rate(contents.hyper, rate), rate=rate)
+
+
+def _hyper_at_rate(hyper: tuple[Hyper, ...], rate: float) -> tuple[Hyper, ...]:
+    if rate == 1.0:
+        return hyper
+    found = []
+    for group in hyper:
+        lr = group.get("lr")
+        found.append({**group, "lr": lr * rate} if isinstance(lr, int | float) else group)
+    return tuple(found)
 
 
 def step_rows(tables: Sequence[Table], rows: Sequence[RowGradients], how: RowStep) -> bool:

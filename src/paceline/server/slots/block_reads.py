@@ -49,14 +49,10 @@ class BlockReads:
     ) -> None:
         """Nothing is copied yet.
 
-        Args:
-            shard: holds the blocks.
-            unknown: ``{slot: place}`` of slots of which the reader needs all; each place
-                has the block's bytes as they travel, and is written in the slot's turn.
-            known: ``{slot: update}``, at which the reader knows the others, all with
-                sparse gradients. Both are ascending.
-            codecs: ``{slot: codec}`` of those whose values are coded.
-            is_awaited: whether the reader still is there; asked in each slot's turn.
+        ``unknown`` are ``{slot: place}`` of slots of which the reader needs all: each place
+        has the block's bytes as they travel. ``known`` are ``{slot: update}``, at which it
+        knows the others, all with sparse gradients. Both are ascending. ``is_awaited``:
+        whether the reader still is there; asked in each slot's turn.
         """
         self.slots = (*unknown, *known)
         self._shard, self._unknown, self._known = shard, unknown, known
@@ -73,7 +69,7 @@ class BlockReads:
         """Copy what the reader needs of a slot, as it is now, if it still is there."""
         if not self._is_awaited():
             return
-        values, changes = self._shard.dense(slot).values, self._shard.changes(slot)
+        values, changes = self._shard.blocks[slot].values, self._shard.changes(slot)
         if slot in self._unknown:
             self._write(slot, values, self._unknown[slot])
             count = None if changes is None else changes.count
@@ -95,11 +91,9 @@ class BlockReads:
     def answer(
         self, at: PartReport, place: ValuesPlace | None = None
     ) -> tuple[Pulled, list[Array]]:
-        """All copies as a message, with its buffers.
+        """All copies of a part that stood so as a message, with its buffers.
 
-        Args:
-            at: how the part stood.
-            place: where the reader may read by itself the next time.
+        ``place``: where the reader may read by itself the next time.
         """
         copies = [(slot, self._copies[slot]) for slot in self.slots]
         pulled = Pulled(

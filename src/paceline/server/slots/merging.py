@@ -22,7 +22,7 @@ import torch
 
 from paceline.config import SGD, RowOptimizer
 from paceline.messages.shared import Hyper
-from paceline.params.dense import weighted_sum
+from paceline.params.dense import OptimizeBlock, weighted_sum
 from paceline.params.rows import RowStep, ValueTable, sum_duplicates, unique_ids
 from paceline.params.shard import ParameterShard
 from paceline.params.sparse import SparseGradient, sum_sparse
@@ -62,6 +62,13 @@ def merge_rows(optimizer: RowOptimizer, gradients: Sequence[RowGradients]) -> Ro
     return RowGradients(gradients[0].table, ids, total)
 
 
+def step_blocks(
+    block: OptimizeBlock, kind: str, hyper: Hyper, gradients: Sequence[torch.Tensor]
+) -> None:
+    """Take one step of a dense block for the gradients of several pushes."""
+    block.apply(merge_blocks(kind, gradients), hyper)
+
+
 def step_sparse(
     shard: ParameterShard,
     slot: int,
@@ -85,7 +92,7 @@ def step_tables(
         for one in rows:
             by_table.setdefault(one.table, []).append(one)
     for name, found in by_table.items():
-        table = shard.table(slot, name)
+        table = shard.rows[slot][name]
         if isinstance(table, ValueTable):  # nothing is gained where nothing is learnt
             for one in found:
                 table.apply(one.ids, one.gradients, replaces=one.replaces)

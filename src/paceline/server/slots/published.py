@@ -28,13 +28,14 @@ class LentValues:
 
     Attributes:
         values: they, as readers see them; None if the part lends nothing.
+        place: where trainers find the values; None if they must ask.
     """
 
     def __init__(self, layout: PartLayout) -> None:
         """Make room for the part's blocks, if the system allows."""
         self.values: PublishedValues | None = None
         self._memory: LentMemory | None = None
-        self._place: ValuesPlace | None = None
+        self.place: ValuesPlace | None = None
         has_others = any(block.row_bytes for block in layout.blocks.values())
         is_coded = any(block.value_codec for block in layout.blocks.values())
         if has_others or is_coded or not layout.blocks or not is_supported():
@@ -48,11 +49,7 @@ class LentValues:
             return
         guard = threading.Lock()
         self.values = PublishedValues(self._memory.array, sizes, key, guard)
-        self._place = ValuesPlace(os.getpid(), self._memory.fd, num_bytes, key)
-
-    def place(self) -> ValuesPlace | None:
-        """Where trainers find the values; None if they must ask."""
-        return self._place
+        self.place = ValuesPlace(os.getpid(), self._memory.fd, num_bytes, key)
 
     def block(self, slot: int) -> Bytes | None:
         """Memory for a slot's values; None if they lie elsewhere."""
@@ -75,7 +72,7 @@ class LentValues:
             self.values.retire()
             self._wake()
             self._memory.close()
-        self._place = None
+        self.place = None
 
     def _wake(self) -> None:
         """Let trainers look that wait for a round."""

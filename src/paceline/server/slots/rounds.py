@@ -16,15 +16,16 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
-import torch
 
 from paceline.errors import JobFailed
 from paceline.messages.server import CommitRound
 from paceline.messages.shared import Hyper
-from paceline.params.dense import weighted_sum
-from paceline.params.rows import sum_duplicates, unique_ids
-from paceline.params.sparse import SparseGradient, sum_sparse
+from paceline.params.dense import OptimizeBlock, weighted_sum
+from paceline.params.rows import RowStep, ValueTable, sum_duplicates, unique_ids
+from paceline.params.shard import ParameterShard
+from paceline.params.sparse import sum_sparse
 from paceline.server.requests.contents import PushContents, RowGradients
+from paceline.server.slots.turns import apply_rows
 
 
 class Contributed(NamedTuple):
@@ -75,32 +76,40 @@ def count_bytes(contributed: Sequence[Contributed]) -> int:
     return sum(gradient.nbytes for gradient in blocks.values())
 
 
-def sum_block(slot: int, contributed: Sequence[Contributed]) -> torch.Tensor | None:
-    """The gradient (n,) of a dense slot in a round; None if nobody has one."""
+def apply_block_round(
+    block: OptimizeBlock, slot: int, contributed: Sequence[Contributed], hyper: Hyper
+) -> None:
+    """Take one step of a dense block for all of a round, if anybody has a gradient."""
     found = [
         (one.contents.blocks[slot], one.weight)
         for one in contributed
         if slot in one.slots and slot in one.contents.blocks
     ]
-    if not found:
-        return None
-    gradients, weights = zip(*found, strict=True)
-    return weighted_sum(gradients, weights)
+    if found:
+        block.apply(weighted_sum(*zip(*found, strict=True)), hyper)
 
 
-def sum_sparse_block(
-    slot: int, contributed: Sequence[Contributed]
-) -> SparseGradient | None:
-    """The gradient of rows of a dense slot in a round; None if nobody has one."""
+def apply_sparse_round(
+    shard: ParameterShard, slot: int, contributed: Sequence[Contributed], hyper: Hyper
+) -> None:
+    """As `apply_block_round`, of a block with sparse gradients."""
     found = [
         (one.contents.sparse[slot], one.weight)
         for one in contributed
         if slot in one.slots and slot in one.contents.sparse
     ]
-    if not found:
-        return None
-    gradients, weights = zip(*found, strict=True)
-    return sum_sparse(gradients, weights)
+    if found:
+        shard.apply_sparse(slot, sum_sparse(*zip(*found, strict=True)), hyper)
+
+
+def apply_rows_round(
+    shard: ParameterShard, slot: int, contributed: Sequence[Contributed], how: RowStep
+) -> None:
+    """Take one step of each table in a row slot that a round has rows of."""
+    tables = shard.rows[slot]
+    are_summed = not any(isinstance(table, ValueTable) for table in tables.values())
+    rows = sum_rows(slot, contributed, are_summed=are_summed)
+    apply_rows([tables[one.table] for one in rows], rows, how)
 
 
 def sum_rows(

@@ -29,7 +29,7 @@ import torch
 from paceline.errors import RuleFailed
 from paceline.messages.shared import PartPlan, Refusal, TrainerMessage
 from paceline.pace.policy import pushes_per_update
-from paceline.params.hogwild import is_hogwild
+from paceline.params.guarding import is_hogwild
 from paceline.params.published import PublishedValues
 from paceline.params.shard import ParameterShard
 from paceline.server.requests import PartLayout, layout_of
@@ -119,11 +119,9 @@ class SlotQueue:
         on_error: Callable[[Exception], None],
         full: set["SlotQueue"] | None = None,
     ) -> None:
-        """Be idle.
+        """Be idle; ``on_error`` gets what a turn raises, and the queue goes on.
 
-        Args:
-            on_error: gets what a turn raises; the queue goes on.
-            full: of all queues that share it, those that are full.
+        ``full``: of all queues that share it, those that are full.
         """
         self._on_error = on_error
         self._full = set() if full is None else full
@@ -223,6 +221,8 @@ class Slots:
         layouts: what of each part lies here.
         actions: what may happen to the numbers beside a push.
         full: queues at which nothing more may wait; see `refusal_of`.
+        lent: ``{part: dense values that trainers of this host may read themselves}``.
+        shard: the numbers; nobody else changes them but before this object is known.
     """
 
     def __init__(
@@ -232,12 +232,12 @@ class Slots:
         self.layouts: dict[int, PartLayout] = {}  # {part: layout}
         self.full: set[SlotQueue] = set()
         self._server, self._seed, self._on_error = server, seed, on_error
-        self._shard = ParameterShard()
+        self.shard = ParameterShard()
         self._most: dict[int, int] = {}  # {part: pushes that may be one update}
         self._queues: dict[int, SlotQueue] = {}  # {slot: queue}
         self._hogwild: set[int] = set()  # row slots of hogwild parts
-        self._lent: dict[int, LentValues] = {}  # {part: values that trainers may read}
-        self.actions = SlotActions(self._shard, self.layouts, self._hogwild)
+        self.lent: dict[int, LentValues] = {}
+        self.actions = SlotActions(self.shard, self.layouts, self._hogwild)
 
     def create(self, plan: PartPlan) -> None:
         """Make the slots of a part that lie here.
@@ -247,8 +247,8 @@ class Slots:
         """
         layout = layout_of(plan, self._server)
         lent = LentValues(layout)
-        self._shard.create(plan, self._server, self._seed, lent.block)
-        self._lent[layout.part] = lent
+        self.shard.create(plan, self._server, self._seed, lent.block)
+        self.lent[layout.part] = lent
         for slot in (*layout.blocks, *layout.row_slots):
             self._queues[slot] = SlotQueue(self._on_error, self.full)
         if is_hogwild(plan.spec):
@@ -257,10 +257,6 @@ class Slots:
                 _log.warning("part %d: %s", layout.part, DENSE_QUEUE)
         self.layouts[plan.spec.part] = layout
         self._most[plan.spec.part] = pushes_per_update(plan.spec.pace)
-
-    def all_slots(self) -> tuple[int, ...]:
-        """All slots of this server, ascending."""
-        return self._shard.slots()
 
     def line_up_read(
         self, actions: Mapping[int, Turn], done: Action, message: TrainerMessage
@@ -288,21 +284,9 @@ class Slots:
         """The dense slots of these parts here."""
         return {slot for part in parts for slot in self.layouts[part].blocks}
 
-    def load(self, slot: int, tensors: SlotTensors) -> None:
-        """Replace all that a slot holds, before anybody else knows this object.
-
-        Raises:
-            UsageError: the tensors are not those of this slot's plan.
-        """
-        self._shard.load(slot, tensors)
-
-    def lent(self, part: int) -> LentValues:
-        """The dense values of a part that trainers of this host may read themselves."""
-        return self._lent[part]
-
     def retire(self) -> None:
         """Another object takes this one's place: nothing here changes any more."""
-        for lent in self._lent.values():
+        for lent in self.lent.values():
             lent.retire()
 
     # ------------------------------------------------------------ lining up
@@ -341,17 +325,11 @@ class Slots:
     ) -> bool:
         """Let the numbers of a push that is applied at once follow, in its turns.
 
-        Args:
-            part: whose.
-            contents: the numbers.
-            slots: that take them.
-            version: that the push makes of the part.
-            owner: as of `line_up`.
-            done: what follows, if it is not left to the caller.
-            placed: lets the lock go: the push has its places, nothing is computed yet.
+        It makes this version of the part. ``placed`` lets the lock go: the push has its
+        places, nothing is computed yet.
 
         Returns:
-            Whether all has ended, and the caller is to do what follows.
+            Whether all has ended, and the caller is to do what ``done`` does.
         """
         actions = self.applying(part, contents, slots)
         lined = self._place(actions, done, owner, (part,), version, threading.get_ident())
@@ -369,7 +347,7 @@ class Slots:
                 actions[slot] = self.actions.stepping(layout, contents, slot)
             elif gradient is not None:
                 group = contents.hyper[layout.blocks[slot].group]
-                block = self._shard.blocks[slot]
+                block = self.shard.blocks[slot]
                 actions[slot] = functools.partial(block.apply, gradient, group)
         if contents.rows:
             actions |= self.actions.applying_rows(layout, contents, slots)
@@ -386,7 +364,7 @@ class Slots:
     ) -> _Lined:
         changes = []
         for part in changed:
-            lent = self._lent[part].values
+            lent = self.lent[part].values
             if lent is not None and not lent.blocks.keys().isdisjoint(actions):
                 lent.decide()
                 changes.append(lent)

@@ -44,13 +44,9 @@ class SlotRunners:
             thread.start()
 
     def run(self, run: Action, num_bytes: int) -> None:
-        """Run what `Slots.line_up` has returned, together if that pays.
+        """Run what `Slots.line_up` has returned, together if so many bytes pay.
 
         When this returns, others may still be at some of the slots.
-
-        Args:
-            run: may be called again, by any thread.
-            num_bytes: that it changes.
         """
         if self._is_open and num_bytes >= LEAST_BYTES:
             # Who has not taken the last one yet is too busy for this one.

@@ -9,13 +9,10 @@ from typing import Any, NamedTuple
 import torch
 
 from paceline.messages.shared import Hyper
-from paceline.params.compensation import compensated
 from paceline.params.dense import OptimizeBlock
 from paceline.params.rows import RowStep, ValueTable
-from paceline.params.shard import ParameterShard, Table
+from paceline.params.shard import Table
 from paceline.server.requests.contents import RowGradients
-from paceline.server.slots.merging import merge_blocks
-from paceline.server.slots.rounds import Contributed, sum_block, sum_rows, sum_sparse_block
 
 Action = Callable[[], object]
 
@@ -51,43 +48,6 @@ class Joint(NamedTuple):
 Turn = Action | BesideTurn | Joint
 
 
-def step_together(
-    block: OptimizeBlock,
-    kind: str,
-    hyper: Hyper,
-    gradients: Sequence[torch.Tensor],
-) -> None:
-    """Take one step of a dense block for the gradients of several pushes."""
-    block.apply(merge_blocks(kind, gradients), hyper)
-
-
-def apply_block_round(
-    block: OptimizeBlock, slot: int, contributed: Sequence[Contributed], hyper: Hyper
-) -> None:
-    """Take one step of a dense block for all of a round, if anybody has a gradient."""
-    gradient = sum_block(slot, contributed)
-    if gradient is not None:
-        block.apply(gradient, hyper)
-
-
-def apply_sparse_round(
-    shard: ParameterShard, slot: int, contributed: Sequence[Contributed], hyper: Hyper
-) -> None:
-    """As `apply_block_round`, of a block with sparse gradients."""
-    gradient = sum_sparse_block(slot, contributed)
-    if gradient is not None:
-        shard.apply_sparse(slot, gradient, hyper)
-
-
-def apply_rows_round(
-    shard: ParameterShard, slot: int, contributed: Sequence[Contributed], how: RowStep
-) -> None:
-    """Take one step of each table in a row slot that a round has rows of."""
-    are_summed = not any(isinstance(table, ValueTable) for table in shard.tables(slot))
-    rows = sum_rows(slot, contributed, are_summed=are_summed)
-    apply_rows([shard.table(slot, one.table) for one in rows], rows, how)
-
-
 def apply_rows(tables: Sequence[Table], rows: Sequence[RowGradients], how: RowStep) -> None:
     """Take one step of each table."""
     for table, (name, ids, gradients, replaces) in zip(tables, rows, strict=True):
@@ -104,5 +64,11 @@ def apply_compensated(
     factor: float,
     hyper: Hyper,
 ) -> None:
-    """Take one step of a dense block on what its gradient would be by now."""
-    block.apply(compensated(gradient, block.values, then, factor), hyper)
+    """Take one step of a dense block on what its gradient would be by now.
+
+    It is what the gradient's first-order change is on the way from the values ``then``,
+    with the diagonal of its outer product for the Hessian (Zheng and others 2016, DC-ASGD,
+    arXiv 1609.08326, equation 10, of which ``factor`` is lambda).
+    """
+    by_now = gradient + factor * gradient * gradient * (block.values - then)
+    block.apply(by_now, hyper)

@@ -16,8 +16,7 @@ from paceline.messages.shared import PartSpec
 from paceline.pace.guards import why_not_shared
 from paceline.pace.policy import why_not_beside
 from paceline.pace.strategy import Strategy, why_not_strategy
-from paceline.params.guarding import why_not_guarded
-from paceline.params.hogwild import why_not_hogwild
+from paceline.params.guarding import why_not_guarded, why_not_hogwild
 from paceline.trainer.engine import StepWarning
 from paceline.trainer.model import why_not_kept
 from paceline.trainer.share.optimizer import SharedOptimizer

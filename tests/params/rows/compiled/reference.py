@@ -11,7 +11,7 @@ import math
 
 import numpy as np
 
-from paceline.params.rows.compiled.kernels import Float32s, Int64s
+from paceline.params.rows.compiled.signatures import Float32s, Int64s
 
 _MASK = 2**64 - 1
 _GOLDEN = 0x9E3779B97F4A7C15
@@ -30,15 +30,20 @@ def _draws(key: int, id_: int, count: int) -> list[int]:
     return [mix64((start + (j + 1) * _GOLDEN) & _MASK) for j in range(count)]
 
 
-def slot_of(key: int, ids: Int64s, num_slots: int, slots: Int64s) -> None:
-    """Draw the slot of each id."""
-    slots[:] = [mix64((id_ & _MASK) ^ key) % num_slots for id_ in ids.tolist()]
+def slot_of(key: int, ids: Int64s, num_slots: int) -> Int64s:
+    """Draw the slot of each id of the table with this key."""
+    drawn = [mix64((id_ & _MASK) ^ key) % num_slots for id_ in ids.tolist()]
+    return np.array(drawn, np.int64)
 
 
-def group_by_slot(slots: Int64s, counts: Int64s, order: Int64s) -> None:
-    """A stable sort by slot."""
-    counts[:] = np.bincount(slots, minlength=len(counts))
-    order[:] = np.argsort(slots, kind="stable")
+def group_by_slot(
+    ids: Int64s, key: int, num_slots: int
+) -> tuple[Int64s, tuple[int, ...], tuple[int, ...]]:
+    """A stable sort by slot: positions of ids, the slots that occur, and of how many."""
+    slots = slot_of(key, ids, num_slots)
+    occurring, counts = np.unique(slots, return_counts=True)
+    order = np.argsort(slots, kind="stable")
+    return order, tuple(occurring.tolist()), tuple(counts.tolist())
 
 
 def find_or_insert(

@@ -10,6 +10,21 @@
 
 from paceline.params.rows.compiled import kernels, step_kernels
 from paceline.params.rows.compiled.kernels import mix64
-from paceline.params.rows.compiled.signatures import Float32s, Int64s, compiled
+from paceline.params.rows.compiled.signatures import (
+    IDS,
+    INDEXES,
+    Float32s,
+    Int64s,
+    compiled,
+)
 
-__all__ = ["Float32s", "Int64s", "compiled", "kernels", "mix64", "step_kernels"]
+__all__ = [
+    "IDS",
+    "INDEXES",
+    "Float32s",
+    "Int64s",
+    "compiled",
+    "kernels",
+    "mix64",
+    "step_kernels",
+]

@@ -1,4 +1,4 @@
-"""The compiled loops of the row path: hashing, id map, new rows, grouping, sums.
+"""The compiled loops of the row path: hashing, id map, new rows, sums.
 
 `signatures` says how they are compiled (``python -m paceline.params.rows.compiled.kernels``
 warms numba's cache), `step_kernels` has the steps of optimizers. The tests hold both to the
@@ -26,17 +26,15 @@ from paceline.params.rows.compiled.signatures import (
     INDEXES,
     OUT,
     VALUES,
+    Float32s,
+    Int64s,
     compiled,
 )
-from paceline.params.rows.compiled.signatures import Float32s as Float32s
-from paceline.params.rows.compiled.signatures import Int64s as Int64s
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 # Positions in an id map and slots are drawn from one mixer. Were they the same draw, all
 # ids of a slot would agree in their low bits and crowd a 16th of the map.
 _MAP_SALT = np.uint64(0xD1B54A32D192ED03)
-
-# ------------------------------------------------------------------------- hashing
 
 
 @compiled(types.uint64(types.uint64))
@@ -45,31 +43,6 @@ def mix64(x: np.uint64) -> np.uint64:
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return x ^ (x >> np.uint64(31))
-
-
-@compiled(types.void(types.uint64, IDS, types.uint64, INDEXES))
-def slot_of(key: np.uint64, ids: Int64s, num_slots: np.uint64, slots: Int64s) -> None:
-    """Draw the slot of each id of the table with this key."""
-    for i in range(len(ids)):
-        slots[i] = mix64(np.uint64(ids[i]) ^ key) % num_slots
-
-
-@compiled(types.void(INDEXES, INDEXES, INDEXES))
-def group_by_slot(slots: Int64s, counts: Int64s, order: Int64s) -> None:
-    """Counting sort: ``order`` lists positions by slot, stably; ``counts`` per slot.
-
-    ``counts`` comes in as zeros, one per slot.
-    """
-    for slot in slots:
-        counts[slot] += 1
-    next_place = np.empty_like(counts)
-    total = 0
-    for slot in range(len(counts)):
-        next_place[slot] = total
-        total += counts[slot]
-    for i in range(len(slots)):
-        order[next_place[slots[i]]] = i
-        next_place[slots[i]] += 1
 
 
 # ------------------------------------------------------------------------- id map

@@ -16,7 +16,7 @@ import msgspec
 from paceline.transport.frames import Header, Kind, Limits, Preamble, encode_frame
 from paceline.transport.handshake.handshake import Hello
 from paceline.transport.requests import allocate
-from paceline.transport.streams.receiving import FrameReader, Placed
+from paceline.transport.streams.pieces import FrameReader, Placed
 
 ANSWER_S = 60.0
 RUN = "scale"

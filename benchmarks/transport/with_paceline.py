@@ -25,7 +25,7 @@ from paceline.errors import PeerLost
 from paceline.timing import Deadline, SystemClock
 from paceline.transport.connection import Connection
 from paceline.transport.frames import DATA_LIMITS, ByteArray
-from paceline.transport.handshake.handshake import Hello, admit
+from paceline.transport.handshake.handshake import Hello, HelloCheck
 from paceline.transport.opening import connect, listen
 from paceline.transport.service import Peer, Reply, places_of
 
@@ -106,7 +106,7 @@ def serve(address: str, plan: Plan) -> None:
     with listen(
         address,
         ArenaService(plan),
-        hello_check=admit(RUN, "server-0", {"trainer"}),
+        hello_check=HelloCheck(RUN, "server-0", {"trainer"}),
         request_type=lambda _: Fetch | Store,
         clock=SystemClock(),
         limits=DATA_LIMITS,

@@ -63,7 +63,7 @@ INSIDE: dict[str, Floors] = {
         ("service",),
     ),
     "paceline.launch": (
-        ("job", "outside"),
+        ("job",),
         ("processes",),
         ("supervise",),
         ("local", "embedded", "parting"),

@@ -10,8 +10,7 @@ from paceline.launch.job.commands import UserScript
 from paceline.launch.job.folder import JobDir
 from paceline.launch.local import LocalRun, RunResult
 from paceline.messages.watching import JobStatus, ProcessStatus, QueueStatus
-from paceline.watch.summary import Restarts, Verdict, summarize
-from paceline.watch.trained import RunTime
+from paceline.watch.summary import Restarts, RunTime, Verdict, summarize
 
 STATUS = JobStatus(
     state="running",

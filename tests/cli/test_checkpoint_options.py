@@ -7,8 +7,7 @@ import pytest
 from paceline.cli import run as run_command
 from paceline.config import JobConfig
 from paceline.launch.local import LocalRun, RunResult
-from paceline.watch.summary import Ending, Restarts, Verdict, summarize
-from paceline.watch.trained import RunTime
+from paceline.watch.summary import Ending, Restarts, RunTime, Verdict, summarize
 from tests.cli.running import STATUS, exit_code
 
 

@@ -11,7 +11,7 @@ import typer
 from paceline.cli.main import COMMANDS as PROGRAM
 from paceline.cli.main import app_of
 from paceline.errors import USAGE_EXIT_CODE
-from paceline.launch.processes.notice import END_S
+from paceline.launch.processes.signals import END_S
 from paceline.launch.supervise.supervision import LEAVE_S, SAVE_S
 from paceline.watch.summary import EXIT_CODES
 

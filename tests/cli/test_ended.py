@@ -6,8 +6,7 @@ import pytest
 
 from paceline.config import JobConfig
 from paceline.launch.job.folder import JobDir
-from paceline.watch.summary import Ending, Restarts, Verdict, summarize
-from paceline.watch.trained import RunTime
+from paceline.watch.summary import Ending, Restarts, RunTime, Verdict, summarize
 from tests.cli.running import STATUS, exit_code
 
 

@@ -11,14 +11,14 @@ from paceline.config import JobConfig
 from paceline.errors import UsageError
 from paceline.ids import COORDINATOR
 from paceline.launch.job import operating
+from paceline.launch.job.files import write_secret
 from paceline.launch.job.folder import JobDir, RunFile
 from paceline.launch.job.operating import call_running, find_job, find_running
-from paceline.launch.job.secret_file import write_secret
 from paceline.launch.job.wiring import OBSERVER, Wires
 from paceline.messages.shared import Done, Message
 from paceline.messages.watching import AskStatus, ChangePace
 from paceline.timing import SystemClock
-from paceline.transport.handshake.secret import Secret
+from paceline.transport.handshake.handshake import Secret
 from paceline.transport.service import Peer, Reply
 from tests.cli.running import STATUS, exit_code
 

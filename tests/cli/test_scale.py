@@ -9,14 +9,14 @@ import pytest
 from paceline.config import JobConfig
 from paceline.errors import UsageError
 from paceline.ids import COORDINATOR
+from paceline.launch.job.files import write_secret
 from paceline.launch.job.folder import JobDir, RunFile
-from paceline.launch.job.operating import call_scale, find_running
-from paceline.launch.job.secret_file import write_secret
+from paceline.launch.job.operating import call_until_done, find_running
 from paceline.launch.job.wiring import Wires
 from paceline.messages.shared import Done, Refusal
 from paceline.messages.watching import Scale
 from paceline.timing import SystemClock
-from paceline.transport.handshake.secret import Secret
+from paceline.transport.handshake.handshake import Secret
 from paceline.transport.service import Peer, Reply
 from tests.cli.running import exit_code
 
@@ -55,7 +55,7 @@ def coordinator(tmp_path: Path) -> Iterator[StandInCoordinator]:
 def test_a_running_job_is_scaled_by_its_folder(
     coordinator: StandInCoordinator, tmp_path: Path
 ) -> None:
-    call_scale(JobDir(tmp_path / "runs" / "new"), 3, SystemClock())
+    call_until_done(JobDir(tmp_path / "runs" / "new"), Scale(trainers=3), SystemClock())
     assert coordinator.asked == [Scale(trainers=3)]
 
 
@@ -83,7 +83,7 @@ def test_a_number_that_the_job_does_not_allow_is_wrong_usage(
 
 def test_a_folder_without_a_running_job_is_named(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="holds no job that runs"):
-        call_scale(JobDir(tmp_path), 2, SystemClock())
+        call_until_done(JobDir(tmp_path), Scale(trainers=2), SystemClock())
 
 
 def test_when_no_job_runs_the_command_asks_for_a_folder(tmp_path: Path) -> None:
@@ -99,5 +99,5 @@ def test_a_job_over_tcp_is_scaled_by_who_can_read_its_secret(tmp_path: Path) -> 
     wires = Wires("r", COORDINATOR, SystemClock(), secret=secret)
     with wires.listen_as_coordinator("tcp:127.0.0.1:0", service) as listener:
         job.write_run(RunFile("r", str(listener.address), str(tmp_path), 1))
-        call_scale(job, 2, SystemClock())
+        call_until_done(job, Scale(trainers=2), SystemClock())
     assert service.asked == [Scale(trainers=2)]

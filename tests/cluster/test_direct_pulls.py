@@ -13,7 +13,7 @@ from paceline.launch.embedded import EmbeddedJob
 from paceline.messages.data import Pull
 from paceline.server.service import ServerService
 from paceline.trainer.tensors import shared_memory_pulls as direct_pulls
-from paceline.transport.memory.lent_memory import is_supported
+from paceline.transport.memory.shared_memory import is_supported
 from paceline.transport.service import Peer
 
 STEPS, BATCH, SERVERS = 30, 4, 2

@@ -17,8 +17,8 @@ from paceline.launch.job import sockets as sockets_of_jobs
 from paceline.launch.job.addresses import Transport
 from paceline.launch.job.commands import Command, UserScript
 from paceline.launch.job.environment import read_place
+from paceline.launch.job.files import read_secret
 from paceline.launch.job.folder import JobDir
-from paceline.launch.job.secret_file import read_secret
 from paceline.launch.local import LocalRun, RunResult, describe_run, wait_local_run
 from paceline.launch.processes.process import Child
 from paceline.launch.supervise.supervision import Supervision

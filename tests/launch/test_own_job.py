@@ -18,9 +18,9 @@ from paceline.config import SSP
 from paceline.errors import Interrupted, UsageError
 from paceline.launch import embedded, parting
 from paceline.launch.job.folder import JobDir
-from paceline.launch.job.operating import call_scale, call_until_done
+from paceline.launch.job.operating import call_until_done
 from paceline.launch.own_job import is_ours
-from paceline.messages.watching import ChangePace
+from paceline.messages.watching import ChangePace, Scale
 from paceline.timing import Deadline, SystemClock
 from paceline.watch.summary import Ending
 from tests.launch.own_jobs import BATCH, RECORDS, Begin, go_on, press_ctrl_c, train
@@ -58,7 +58,7 @@ def test_status_and_pace_reach_it_while_it_runs(begin: Begin, tmp_path: Path) ->
 def test_it_has_one_trainer_and_says_how_to_have_more(begin: Begin, tmp_path: Path) -> None:
     begin()
     with pytest.raises(UsageError, match=r"only trainer.*paceline run --resume --trainers"):
-        call_scale(JobDir(tmp_path / "job"), 3, SystemClock())
+        call_until_done(JobDir(tmp_path / "job"), Scale(trainers=3), SystemClock())
 
 
 def test_nothing_is_left_behind(begin: Begin, tmp_path: Path) -> None:

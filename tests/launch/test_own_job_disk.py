@@ -17,7 +17,7 @@ from paceline.launch.supervise import LEAVE_S, NOT_SAVED
 from paceline.server import control
 from paceline.store.journal import Journal
 from paceline.timing import Deadline, SystemClock
-from paceline.watch import troubles
+from paceline.watch import progress
 from paceline.watch.summary import Ending
 from tests.launch.own_jobs import RECORDS, Begin, go_on, train
 
@@ -62,7 +62,7 @@ def test_a_full_disk_is_told_and_what_was_waited_counts_as_no_start(
     monkeypatch: pytest.MonkeyPatch,
     is_quiet: bool,
 ) -> None:
-    monkeypatch.setattr(troubles, "AGAIN_S", 0.5)
+    monkeypatch.setattr(progress, "AGAIN_S", 0.5)
     job = begin(is_quiet=is_quiet)
 
     def fill(number: int) -> None:

@@ -33,7 +33,7 @@ from paceline.store.blobs.blobs import BlobStore
 from paceline.timing import Clock, Deadline, SystemClock
 from paceline.transport.connection import Connection
 from paceline.transport.frames import CONTROL_LIMITS
-from paceline.transport.handshake.handshake import Hello, admit
+from paceline.transport.handshake.handshake import Hello, HelloCheck
 from paceline.transport.listener import Listener
 from paceline.transport.opening import connect, listen
 from paceline.transport.service import Peer, Reply
@@ -301,7 +301,7 @@ class Server:
         listener = listen(
             self.address,
             coordinator,
-            hello_check=admit("run", COORDINATOR, {"server"}),
+            hello_check=HelloCheck("run", COORDINATOR, {"server"}),
             request_type=lambda _: ServerReport,
             clock=CLOCK,
             limits=CONTROL_LIMITS,

@@ -20,7 +20,7 @@ from paceline.timing import Deadline
 from paceline.trainer.tensors.part_tensors import PartTensors
 from paceline.transport.connection import Connection
 from paceline.transport.frames import DATA_LIMITS, ByteArray
-from paceline.transport.handshake.handshake import Hello, admit
+from paceline.transport.handshake.handshake import Hello, HelloCheck
 from paceline.transport.memory.mailbox import LEAST_BYTES, Outgoing
 from paceline.transport.opening import connect, listen
 from tests.server.conftest import (
@@ -108,7 +108,7 @@ def make_reader(make_server: MakeServer) -> Iterator[Callable[..., tuple[Server,
     def make(pace: Pace | None = None) -> tuple[Server, Reader]:
         plan = plan_of(pace)
         server, address = make_server(plan=plan), f"unix:{folder / 's.sock'}"
-        check = admit("run", "server-0", {"trainer"})
+        check = HelloCheck("run", "server-0", {"trainer"})
         listener = listen(
             address,
             server.service,

@@ -16,7 +16,7 @@ from paceline.server.service import ServerService
 from paceline.server.slots.block_reads import BlockReads
 from paceline.transport.connection import Connection
 from paceline.transport.frames import DATA_LIMITS, ByteArray
-from paceline.transport.handshake.handshake import Hello, admit
+from paceline.transport.handshake.handshake import Hello, HelloCheck
 from paceline.transport.listener import Listener
 from paceline.transport.opening import connect, listen
 from paceline.transport.service import Peer, Reply
@@ -38,7 +38,7 @@ class Crowd:
         self.listener: Listener = listen(
             self._address,
             server.service,
-            hello_check=admit("run", "server-0", {"trainer"}),
+            hello_check=HelloCheck("run", "server-0", {"trainer"}),
             request_type=lambda _: DataRequest,
             clock=CLOCK,
             limits=DATA_LIMITS,

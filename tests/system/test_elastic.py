@@ -14,9 +14,10 @@ import pytest
 from paceline.config import JobConfig, Sync
 from paceline.launch.job.commands import UserScript
 from paceline.launch.job.folder import JobDir
-from paceline.launch.job.operating import call_scale
+from paceline.launch.job.operating import call_until_done
 from paceline.launch.local import LocalRun, RunResult, fresh_run_id, wait_local_run
 from paceline.launch.processes.forkserver import ForkServer
+from paceline.messages.watching import Scale
 from paceline.timing import SystemClock
 from paceline.watch.progress import open_show
 from paceline.watch.summary import Ending
@@ -124,10 +125,14 @@ def test_a_job_counts_exactly_while_it_grows_and_shrinks_and_goes_on_elsewhere(
             os.kill(pid, signal.SIGTERM)
 
     with Conductor(job) as conductor:
-        conductor.at(conductor.members(2), lambda: call_scale(job, 3, CLOCK))
+        conductor.at(
+            conductor.members(2), lambda: call_until_done(job, Scale(trainers=3), CLOCK)
+        )
         conductor.at(conductor.members(3), tell_one_to_leave)
         conductor.at(conductor.members(2), lambda: None)
-        conductor.at(conductor.members(3), lambda: call_scale(job, 1, CLOCK))
+        conductor.at(
+            conductor.members(3), lambda: call_until_done(job, Scale(trainers=1), CLOCK)
+        )
         conductor.at(conductor.members(1), lambda: None)
         conductor.at(conductor.leased(2), interrupt)
         first = run(forks, job, trainers=(2, 0), servers=2, arguments=arguments)

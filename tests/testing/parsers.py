@@ -44,17 +44,16 @@ from paceline.transport.frames import (
 from paceline.transport.handshake import (
     FROM_CLIENT,
     NONCE_BYTES,
-    Farewell,
     Hello,
+    HelloCheck,
     Introduction,
     Reception,
     Secret,
-    admit,
     decode_answer,
-    decode_as,
+    decode_farewell,
 )
 from paceline.transport.requests import decode_message
-from paceline.transport.streams.receiving import FrameReader, Placed
+from paceline.transport.streams.pieces import FrameReader, Placed
 
 Parser = Callable[[bytes], None]
 
@@ -147,7 +146,7 @@ def read_as_listener(data: bytes) -> None:
     """All bytes as a client's messages: the first, and the one after a challenge."""
     for has_secret, is_challenged in itertools.product((False, True), repeat=2):
         secret = _SECRET if has_secret else None
-        check = admit("r", "server-0", {"trainer"}, secret)
+        check = HelloCheck("r", "server-0", {"trainer"}, secret)
         reception = Reception(check, secret, b"", _NONCE)
         if is_challenged and has_secret:
             reception.answer(Hello(run="r", role="trainer-0", nonce=_NONCE))
@@ -170,7 +169,7 @@ def read_as_client(data: bytes) -> None:
             except (FrameRefused, HandshakeRefused):
                 break
     try:
-        decode_as(Farewell, msgspec.Raw(data))
+        decode_farewell(msgspec.Raw(data))
     except FrameRefused:
         return
 

@@ -18,17 +18,16 @@ from paceline.transport.frames import (
     Preamble,
     encode_frame,
 )
-from paceline.transport.handshake.greeting import Introduction, Reception
+from paceline.transport.handshake.greeting import NONCE_BYTES, Introduction, Reception
 from paceline.transport.handshake.handshake import (
     Challenge,
     Farewell,
     Hello,
+    HelloCheck,
     Proof,
     Welcome,
-    admit,
 )
-from paceline.transport.handshake.proof import NONCE_BYTES
-from paceline.transport.streams.receiving import Frame, FrameReader, Placed
+from paceline.transport.streams.pieces import Frame, FrameReader, Placed
 from paceline.transport.streams.tcp_socket import place_reached
 from tests.transport.corridors import HELLO, PATIENCE_S, Corridor, Park, Said, Say
 
@@ -156,7 +155,7 @@ class BareListener:
     def _welcome(self, peer: BareSocket) -> None:
         secret = self._corridor.secret
         here = b"" if secret is None else place_reached(_Mirrored(peer.socket))  # type: ignore[arg-type]
-        check = admit("run-1", "server-0", {"trainer"}, secret)
+        check = HelloCheck("run-1", "server-0", {"trainer"}, secret)
         reception = Reception(check, secret, here, os.urandom(NONCE_BYTES))
         answer: msgspec.Struct = Farewell("")
         while not isinstance(answer, Welcome):

@@ -16,8 +16,7 @@ from paceline.errors import UsageError
 from paceline.timing import Deadline, SystemClock
 from paceline.transport.connection import Connection
 from paceline.transport.frames import DATA_LIMITS, ByteArray, Limits
-from paceline.transport.handshake.handshake import Hello, admit
-from paceline.transport.handshake.secret import Secret
+from paceline.transport.handshake.handshake import Hello, HelloCheck, Secret
 from paceline.transport.listener import DEFAULT_BOUNDS, Bounds, Listener
 from paceline.transport.opening import connect, listen
 from paceline.transport.service import Peer, Reply, Service
@@ -138,7 +137,7 @@ class Corridor(ABC):
         listener = listen(
             self.address,
             service,
-            hello_check=admit("run-1", "server-0", {"trainer"}, self.secret),
+            hello_check=HelloCheck("run-1", "server-0", {"trainer"}, self.secret),
             request_type=lambda _: Say | Park | Fail | Choosy,
             clock=CLOCK,
             limits=limits,

@@ -9,7 +9,6 @@ from paceline.transport.address import (
     TcpAddress,
     UnixAddress,
     parse_address,
-    parse_inprocess_address,
 )
 
 
@@ -63,11 +62,6 @@ def test_one_ip_address_is_written_in_one_way() -> None:
 )
 def test_loopback_is_known(host: str, is_loopback: bool) -> None:
     assert TcpAddress(host, 1).is_loopback is is_loopback
-
-
-def test_address_of_another_kind_is_not_taken_for_one_in_process() -> None:
-    with pytest.raises(UsageError, match="expected inproc:name"):
-        parse_inprocess_address("tcp:127.0.0.1:1")
 
 
 def test_path_too_long_for_the_kernel_is_refused_with_its_length() -> None:

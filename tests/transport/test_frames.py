@@ -21,7 +21,7 @@ from paceline.transport.frames import (
     parse_preamble,
 )
 from paceline.transport.inprocess import transfer
-from paceline.transport.streams.receiving import FrameReader, Placed
+from paceline.transport.streams.pieces import FrameReader, Placed
 from tests.transport.corridors import Say
 
 unhurried = settings(deadline=None, max_examples=40)

@@ -10,8 +10,7 @@ import pytest
 
 from paceline.errors import DeadlineExceeded
 from paceline.transport.frames import InMailbox
-from paceline.transport.memory.mailbox import LEAST_BYTES, Outgoing
-from paceline.transport.memory.mailboxes import Mailboxes
+from paceline.transport.memory.mailbox import LEAST_BYTES, Mailboxes, Outgoing
 from tests.transport.corridors import PATIENCE_S, Memory, Park, Said, Say, UnixCorridor
 
 VALUES = bytes(3 * LEAST_BYTES)

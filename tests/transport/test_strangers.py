@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from paceline.transport.frames import PREAMBLE_BYTES, Kind, encode_frame
-from paceline.transport.handshake.handshake import Farewell, Hello, Proof, admit
+from paceline.transport.handshake.handshake import Farewell, Hello, HelloCheck, Proof
 from paceline.transport.listener import Bounds
 from paceline.transport.streams.listener import StreamListener
 from paceline.transport.streams.tcp_socket import TcpDoor
@@ -223,7 +223,7 @@ def test_listener_out_of_descriptors_pushes_out_a_stranger(
     listener = StreamListener(
         door,
         service,
-        hello_check=admit("run-1", "server-0", {"trainer"}, SECRET),
+        hello_check=HelloCheck("run-1", "server-0", {"trainer"}, SECRET),
         request_type=lambda _: Say,
         clock=CLOCK,
         bounds=Bounds(handshake_s=8 * PATIENCE_S),  # the next look is far away

@@ -12,7 +12,7 @@ from paceline.transport.connection import Answer
 from paceline.transport.frames import Kind, encode_frame
 from paceline.transport.handshake.handshake import Farewell
 from paceline.transport.listener import Bounds
-from paceline.transport.memory import mailboxes
+from paceline.transport.memory import mailbox
 from tests.transport.bare import (
     BareListener,
     BareSocket,
@@ -166,7 +166,7 @@ def test_landing_given_up_inside_a_reply_is_not_written_any_more(
 def test_half_sent_request_closes_the_connection(
     stream: Corridor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(mailboxes, "LEAST_BYTES", 1 << 40)  # through the socket
+    monkeypatch.setattr(mailbox, "LEAST_BYTES", 1 << 40)  # through the socket
     may_end = threading.Event()
 
     def read_nothing(_: BareSocket) -> None:

@@ -10,12 +10,12 @@ from paceline.watch.summary import (
     EXIT_CODES,
     Ending,
     Restarts,
+    RunTime,
     Verdict,
     decide_ending,
     summarize,
     where_it_stands,
 )
-from paceline.watch.trained import RunTime
 
 NOTHING = QueueStatus(0, 0, 0, 0, 0)
 

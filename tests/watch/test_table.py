@@ -4,9 +4,8 @@ import io
 
 from rich.console import Console
 
-from paceline.watch.summary import Ending, Restarts, Verdict, summarize
+from paceline.watch.summary import Ending, Restarts, RunTime, Verdict, summarize
 from paceline.watch.table import summary_table
-from paceline.watch.trained import RunTime
 
 
 def test_the_job_folder_is_whole_on_a_narrow_terminal() -> None:

@@ -5,7 +5,7 @@ import pytest
 
 from paceline.ids import COORDINATOR
 from paceline.messages.watching import JobStatus, ProcessStatus, QueueStatus, Trained
-from paceline.watch.trained import RunTime
+from paceline.watch.summary import RunTime
 
 OPEN, OVER = QueueStatus(1, 1, 2, 0, 0), QueueStatus(0, 0, 4, 0, 0)
 

@@ -3,7 +3,7 @@
 from msgspec.structs import replace
 
 from paceline.messages.watching import Trouble
-from paceline.watch.troubles import AGAIN_S, Troubles
+from paceline.watch.progress import AGAIN_S, Troubles
 
 FULL = Trouble("journal", "/job", "waiting for space on the disk of /job", 1.0)
 NO_CUT = Trouble("checkpoint", "/cuts", "no checkpoint can be written", None)

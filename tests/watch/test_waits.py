@@ -6,8 +6,7 @@ import pytest
 from paceline.messages.waits import Wait
 from paceline.messages.watching import JobStatus, ProcessStatus
 from paceline.watch.progress import open_show
-from paceline.watch.pulse import Rate, one_line
-from paceline.watch.waits import standstill, waited_for
+from paceline.watch.pulse import Rate, one_line, standstill, waited_for
 from tests.watch.test_progress import Terminal, status
 
 

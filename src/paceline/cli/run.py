@@ -9,8 +9,7 @@ import typer
 from msgspec import structs
 from rich.console import Console
 
-from paceline.cli.every import parse_every
-from paceline.cli.seconds import parse_seconds
+from paceline.cli.seconds import parse_every, parse_seconds
 from paceline.cli.streams import unheeded
 from paceline.config import JobConfig, parse_pace, parse_trainers
 from paceline.errors import UsageError
@@ -180,11 +179,7 @@ def _tell_end(result: RunResult, *, as_json: bool) -> None:
 
 
 def _config(chosen: dict[str, Any], last: JobConfig | None) -> JobConfig:
-    """The job as the options say it; as it was in its last run where they are silent.
-
-    Raises:
-        UsageError: a number is out of range, or cannot change any more.
-    """
+    """The job as the options say it; as it was in its last run where they are silent."""
     fields = {name: value for name, value in chosen.items() if value is not None}
     if last is None:
         return JobConfig(run=fresh_run_id(), **fields)

@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from paceline.launch.job import RUNS, JobDir, call_scale, find_running
+from paceline.launch.job import RUNS, JobDir, call_until_done, find_running
+from paceline.messages.watching import Scale
 from paceline.timing import SystemClock
 
 
@@ -18,9 +19,9 @@ def scale(
 ) -> None:
     """Grow or shrink a running job; trainers that go finish their step first."""
     job = JobDir(job_dir) if job_dir is not None else find_running(RUNS)
-    call_scale(
+    call_until_done(
         job,
-        trainers,
+        Scale(trainers=trainers),
         SystemClock(),
         lambda reason: print(f"paceline: {reason}", file=sys.stderr),
     )

@@ -23,9 +23,9 @@ from paceline.launch.job import (
 from paceline.messages.waits import Wait, named
 from paceline.messages.watching import AskStatus, JobStatus, ProcessStatus, QueueStatus
 from paceline.timing import Clock, SystemClock
+from paceline.watch.pulse import waited_for
 from paceline.watch.summary import Ending, Summary, tell_ending
 from paceline.watch.table import summary_table
-from paceline.watch.waits import waited_for
 
 StatusView = dict[str, object]
 

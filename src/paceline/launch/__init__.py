@@ -5,7 +5,7 @@ Its inside, from the top::
     connect      joins the job that the environment names, or starts an embedded one
     own_job      what a user sees of that: progress, status, an end in good order
     embedded     coordinator, servers and trainers as threads of one process
-    outside      how it may be asked; parting: how a script is brought to its end (pure)
+    parting      how a script is brought to its end (pure)
     local        coordinator, servers and trainers as processes of this machine
     supervise/   decides and carries out: what to start, to kill, when to give up
     processes/   started, named, ended

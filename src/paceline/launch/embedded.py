@@ -1,8 +1,7 @@
 """A job inside one process: coordinator, servers and trainers as threads.
 
-The services are the same as elsewhere; only the transport is the in-process one. The job
-folder is the same too. ``python train.py`` runs like this with one trainer and one
-server; tests run several of each.
+Services and job folder are the same as elsewhere; only the transport is the in-process one.
+``python train.py`` runs like this with one trainer and one server; tests run several.
 
 Waits: `EmbeddedJob.close` and `EmbeddedJob.wait_saved`, with bounds. Sessions may be used
 from different threads, each from one.
@@ -16,9 +15,9 @@ import time
 from pathlib import Path
 from typing import final
 
+import msgspec
+
 from paceline.config import JobConfig
-from paceline.coordinator.service import CoordinatorService
-from paceline.events import EventLog
 from paceline.ids import COORDINATOR, LAUNCHER, server_id
 from paceline.launch.job import (
     JobDir,
@@ -28,30 +27,36 @@ from paceline.launch.job import (
     hold_sockets,
     remove_sockets,
 )
-from paceline.launch.outside import OutsideDoor
+from paceline.launch.processes import open_coordinator, open_server
 from paceline.launch.supervise import CoordinatorLink
-from paceline.messages.watching import JobStatus, LauncherOrders
-from paceline.server.service import ServerService
+from paceline.messages.shared import Refusal
+from paceline.messages.watching import JobStatus, LauncherOrders, Scale
 from paceline.store.blobs import BlobStore
 from paceline.store.cuts import list_cuts
-from paceline.store.journal import Journal
 from paceline.timing import Deadline, SystemClock
 from paceline.trainer.client import Courier
 from paceline.trainer.peers import PeerWires
 from paceline.trainer.seating import take_seat
 from paceline.trainer.session import Session
+from paceline.transport.frames import ByteArray
+from paceline.transport.service import Peer, Reply, Service
 from paceline.watch.summary import (
     Ending,
     Restarts,
+    RunTime,
     Summary,
     Verdict,
     decide_ending,
     summarize,
 )
-from paceline.watch.trained import RunTime
 
 LEAVE_S = 5.0  # how long servers may take to shut down when the job is over
 LOOK_EVERY_S = 0.02  # whether a cut is there
+_NO_MORE_TRAINERS = (
+    "scale: this job runs in the process of its script (python train.py), which is its "
+    "only trainer; end it by Ctrl-C, which saves, and go on with more by paceline run "
+    "--resume --trainers N"
+)
 
 
 @final
@@ -68,11 +73,9 @@ class EmbeddedJob:
     ) -> None:
         """Start the coordinator and ``config.servers`` servers.
 
-        Args:
-            config: the job; sessions for ``config.trainers`` trainers are expected.
-            job_dir: its folder, made if need be.
-            is_resumed: go on where the folder's last run ended.
-            script: what its trainers run, as `paceline run` is told of it.
+        Sessions for ``config.trainers`` trainers are expected; ``is_resumed``: go on where
+        the folder's last run ended; ``script``: what trainers run, as `paceline run` is
+        told of it.
 
         Raises:
             UsageError: the folder or the place of the cuts belongs to another job, or there
@@ -96,9 +99,13 @@ class EmbeddedJob:
                     self._job, config, script or sys.argv[0], _say, is_resumed=is_resumed
                 )
             )
-            self._coordinator = self._open_coordinator(stack)
+            job = (stack, self._job, self._config)
+            coordinator = self._address(COORDINATOR)
+            wires = self._wires(COORDINATOR)
+            self._coordinator = open_coordinator(*job, wires, coordinator)
             self._servers = [
-                self._open_server(server_id(n), stack) for n in range(config.servers)
+                open_server(*job, self._wires(server), self._address(server), coordinator)
+                for server in map(server_id, range(config.servers))
             ]
             self._stack = stack.pop_all()
 
@@ -133,7 +140,7 @@ class EmbeddedJob:
         with contextlib.ExitStack() as stack:
             self._sockets = stack.enter_context(hold_sockets())
             address = f"unix:{self._sockets / COORDINATOR}.sock"
-            door = OutsideDoor(self._coordinator)
+            door = _OutsideDoor(self._coordinator)
             stack.enter_context(self._wires(COORDINATOR).listen_to_outside(address, door))
             run = RunFile(self._config.run, address, str(self._sockets), os.getpid())
             self._job.write_run(run)
@@ -142,10 +149,9 @@ class EmbeddedJob:
     def wait_saved(self, limit_s: float) -> JobStatus | None:
         """Take a cut of all that counts; sessions have left, or were given up.
 
-        Returns:
-            How the job stands then; None if no cut could be taken, within ``limit_s``, or
-            at once if the job folder's disk is full. Where nothing is shared there is
-            nothing to save, and no cut.
+        How the job stands then; None if no cut could be taken, within ``limit_s``, or at
+        once if the job folder's disk is full. Where nothing is shared there is nothing to
+        save, and no cut.
         """
         wires = Wires(self._config.run, LAUNCHER, self._clock)
         link = CoordinatorLink(wires.to_coordinator_as_launcher(self._address(COORDINATOR)))
@@ -223,35 +229,29 @@ class EmbeddedJob:
     def _wires(self, role: str) -> Wires:
         return Wires(self._config.run, role, self._clock)
 
-    def _open_coordinator(self, stack: contextlib.ExitStack) -> CoordinatorService:
-        journal = Journal(self._job.journal)
-        stack.callback(journal.close)
-        events = EventLog(self._job.events)
-        stack.callback(events.close)
-        store = BlobStore(self._job.cuts_of(self._config))
-        service = CoordinatorService(self._config, journal, store, self._clock, events)
-        stack.callback(service.close)
-        wires = self._wires(COORDINATOR)
-        address = self._address(COORDINATOR)
-        stack.enter_context(wires.listen_as_coordinator(address, service))
-        service.start()
-        return service
 
-    def _open_server(self, server: str, stack: contextlib.ExitStack) -> ServerService:
-        wires = self._wires(server)
-        address = self._address(server)
-        service = ServerService(
-            server,
-            self._config,
-            address,
-            wires.to_coordinator(self._address(COORDINATOR)),
-            BlobStore(self._job.cuts_of(self._config)),
-            self._clock,
-        )
-        stack.callback(service.close)
-        stack.enter_context(wires.listen_as_server(address, service))
-        service.start()
-        return service
+@final
+class _OutsideDoor:
+    """The coordinator as other processes may ask it; what needs a launcher is refused."""
+
+    def __init__(self, coordinator: Service) -> None:
+        self._coordinator = coordinator
+
+    def received(
+        self,
+        peer: Peer,
+        message: msgspec.Struct,
+        buffers: list[ByteArray],
+        reply: Reply,
+    ) -> None:
+        """See `Service`."""
+        if isinstance(message, Scale):
+            reply(Refusal(kind="invalid", text=_NO_MORE_TRAINERS, timeline=0))
+        else:
+            self._coordinator.received(peer, message, buffers, reply)
+
+    def disconnected(self, peer: Peer) -> None:
+        """Nobody who comes by here is a member; and connections are numbered anew here."""
 
 
 def _say(text: str) -> None:

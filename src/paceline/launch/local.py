@@ -90,18 +90,11 @@ def wait_local_run(
 
     Afterwards no process and no socket of the job is left, and its folder holds
     ``summary.json``; also when a process could not be started, or would not go: that is
-    how the job failed.
+    how the job failed. Without a fork server that outlives the job it has its own.
 
-    Args:
-        run: the job.
-        show: what the user sees.
-        clock: the time.
-        environment: of its processes.
-        forks: a fork server that outlives the job; None: the job has its own.
-        transport: how its processes talk. Over TCP they listen at ports of ``host``, and
-            prove the run's secret to each other, which they get by environment.
-        host: an IP address of this machine. Beyond loopback nothing is encrypted, and
-            the logs warn of it.
+    Over TCP processes listen at ports of ``host``, an IP address of this machine, and prove
+    the run's secret to each other, which they get by environment. Beyond loopback nothing
+    is encrypted, and the logs warn of it.
 
     Raises:
         UsageError: the folder or the place of the cuts belongs to another job, there is
@@ -216,7 +209,11 @@ def _open_ground(
     transport, host = listening
     roles = [COORDINATOR, *_servers(config)]
     addresses = stack.enter_context(hold_addresses(transport, sockets, roles, host))
-    secret = _open_secret(stack, job) if transport == "tcp" else None
+    secret = None
+    if transport == "tcp":
+        secret = Secret.fresh()
+        write_secret(job.secret, secret)
+        stack.callback(remove_secret, job.secret)
     coordinator = addresses[COORDINATOR]
     job.write_run(RunFile(config.run, coordinator, str(sockets), os.getpid()))
     return _Ground(run, sockets, base, addresses, secret)
@@ -250,14 +247,6 @@ def describe_run(run: LocalRun, here: Path) -> str:
 
 def _count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
-
-
-def _open_secret(stack: contextlib.ExitStack, job: JobDir) -> Secret:
-    """A secret for this run, also in the folder for as long as it runs."""
-    secret = Secret.fresh()
-    write_secret(job.secret, secret)
-    stack.callback(remove_secret, job.secret)
-    return secret
 
 
 def _sum_up(

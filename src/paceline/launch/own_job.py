@@ -38,10 +38,9 @@ from paceline.launch.supervise import LEAVE_S, NOT_SAVED, SAVE_S
 from paceline.messages.watching import JobStatus
 from paceline.params.rows import modules_of_rules
 from paceline.timing import SystemClock
-from paceline.watch.progress import Lines
+from paceline.watch.progress import Lines, Troubles
 from paceline.watch.summary import EXIT_CODES, Ending, Verdict, tell_ending
 from paceline.watch.table import summary_table
-from paceline.watch.troubles import Troubles
 
 LOOK_EVERY_S = 0.5
 AGAIN_S = 0.02

@@ -51,11 +51,8 @@ class Parting:
     ) -> Act | None:
         """Time has passed.
 
-        Args:
-            now: the time.
-            is_held: whether a call of the script's is open.
-            was_told: whether the script knows that it is to end.
-            is_full: whether the disk of the job folder takes nothing.
+        A call of the script's may be open (``is_held``), the script may know that it is to
+        end, the disk of the job folder may take nothing.
         """
         if self._asked_s is None or self._is_over:
             return None

@@ -24,13 +24,15 @@ import msgspec
 import psutil
 
 from paceline.config import JobConfig, parse_pace
-from paceline.errors import JobFailed, TransportError, UsageError
+from paceline.errors import CheckpointCorrupt, JobFailed, TransportError, UsageError
 from paceline.failpoints import ARM_VARIABLE
-from paceline.launch.job import JobDir, Transport, UserScript, call_scale
+from paceline.launch.job import JobDir, Transport, UserScript, call_until_done
 from paceline.launch.local import LocalRun, fresh_run_id, wait_local_run
 from paceline.launch.processes import ForkServer, Interrupts
 from paceline.launch.supervise import RESTARTS_IN_A_ROW
-from paceline.testing.damage import Damage
+from paceline.messages.watching import Scale
+from paceline.store.blobs import BlobStore
+from paceline.store.cuts import list_cuts, read_manifest
 from paceline.timing import Deadline, SystemClock
 from paceline.watch.progress import open_show
 
@@ -89,6 +91,36 @@ class ChaosReport(NamedTuple):
 
 
 @final
+class _Damage:
+    """Turns bytes of newest cuts in a folder, as a bad disk does, and remembers which."""
+
+    def __init__(self, cuts: Path) -> None:
+        self._store = BlobStore(str(cuts))
+        self.folders: list[str] = []  # of damaged cuts, in order
+
+    def newest(self) -> bool:
+        """Turn a byte in every file of the newest cut; false if there is none older.
+
+        A cut that ends the stage of the last loop should not be damaged: trainers that
+        have left do not come back to what lies before it.
+        """
+        folders = [cut.folder for cut in list_cuts(self._store)][-2:]
+        if len(folders) < 2 or set(folders) & set(self.folders):
+            return False
+        try:
+            entries = read_manifest(self._store, folders[1]).entries()
+        except CheckpointCorrupt:  # it was swept away meanwhile
+            return False
+        for entry in entries:
+            path = Path(self._store.url) / folders[1] / entry.name
+            data = bytearray(path.read_bytes())
+            data[len(data) // 2] ^= 1
+            path.write_bytes(data)
+        self.folders.append(folders[1])
+        return True
+
+
+@final
 class _Misfortune:
     """What goes wrong, while it goes wrong: one thread beside the launcher's."""
 
@@ -102,7 +134,7 @@ class _Misfortune:
         self._due_s: list[float] = []
         self._in_a_row: Counter[str] = Counter()  # {role: kills since records advanced}
         self._records = 0  # as of then
-        self._damage = Damage(job.checkpoints)
+        self._damage = _Damage(job.checkpoints)
         self._random = Random(plan.kills.seed if plan.kills else 0)
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, name="misfortune")
@@ -190,7 +222,7 @@ class _Misfortune:
         if self._random.random() < 0.5:
             wanted = self._random.randint(self._plan.trainers, self._plan.most_trainers)
             with suppress(UsageError, TransportError):  # it is over, or being restarted
-                call_scale(self._job, wanted, self._clock)
+                call_until_done(self._job, Scale(trainers=wanted), self._clock)
                 self._faults["scaled"] += 1
             return
         with suppress(psutil.NoSuchProcess, IndexError):

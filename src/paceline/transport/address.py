@@ -78,18 +78,6 @@ def parse_address(text: str) -> Address:
     return _unix(text, rest) if scheme == "unix" else _tcp(text, rest)
 
 
-def parse_inprocess_address(text: str) -> InProcessAddress:
-    """Read an address that must be in this process.
-
-    Raises:
-        UsageError: it is something else.
-    """
-    address = parse_address(text)
-    if not isinstance(address, InProcessAddress):
-        raise UsageError(f"address {text!r}: expected {_FORMS['inproc']}")
-    return address
-
-
 def _unix(text: str, path: str) -> UnixAddress:
     num_bytes = len(path.encode())
     if not path.startswith("/"):

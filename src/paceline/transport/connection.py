@@ -1,16 +1,15 @@
 """What a client holds: one connection, many requests at a time.
 
-Requests carry a number, replies name it: they may come in any order and much later. The
-thread that waits for a reply receives itself; while several wait, one of them receives and
-files what belongs to the others. So there is no thread of the connection's own, and a lone
-caller pays no hand-over.
+Requests carry a number, replies name it: they may come in any order and much later. A
+connection has no thread of its own: who waits for a reply receives, and a lone caller pays
+no hand-over.
 
 Waits: for the peer, always with a deadline. Any thread may call.
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from types import TracebackType, UnionType
+from types import UnionType
 from typing import NamedTuple, Self
 
 import msgspec
@@ -107,10 +106,5 @@ class Connection(ABC):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()

@@ -67,13 +67,7 @@ _KINDS = {int(kind): kind for kind in Kind}
 
 
 class Limits(NamedTuple):
-    """What one end of a link accepts and sends.
-
-    Args:
-        header_bytes: longest header (buffer sizes and message).
-        frame_bytes: header and payload together.
-        num_buffers: most buffers in one frame.
-    """
+    """What one end of a link accepts and sends; a header has sizes and message."""
 
     header_bytes: int = 64 << 10
     frame_bytes: int = 1 << 30

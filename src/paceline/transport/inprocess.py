@@ -28,7 +28,6 @@ from paceline.errors import (
     UsageError,
 )
 from paceline.timing import Clock, Deadline
-from paceline.transport.address import parse_inprocess_address
 from paceline.transport.connection import (
     SEND_TIMEOUT_S,
     Answer,
@@ -63,7 +62,7 @@ _LEAVE_TIMEOUT_S = 5.0
 _HELLO_DECODER: msgspec.msgpack.Decoder[msgspec.Struct] = msgspec.msgpack.Decoder(Hello)
 
 _registry_lock = threading.Lock()
-_registry: dict[str, "InProcessListener"] = {}  # {name: listener}, by _registry_lock
+_registry: dict[str, "InProcessListener"] = {}  # by address; by _registry_lock
 
 
 @final
@@ -157,7 +156,6 @@ class InProcessListener(Listener):
         self.limits = limits
         self._hello_check = hello_check
         self._request_type = request_type
-        self._name = parse_inprocess_address(address).name
         # Guards the four fields below.
         self._lock = threading.Lock()
         self._connections: set[InProcessConnection] = set()
@@ -165,9 +163,9 @@ class InProcessListener(Listener):
         self._last_connection = 0
         self._is_closing = False
         with _registry_lock:
-            if self._name in _registry:
+            if address in _registry:
                 raise UsageError(f"{address}: somebody listens there already")
-            _registry[self._name] = self
+            _registry[address] = self
 
     def counters(self) -> dict[str, int]:
         """See `Listener.counters`."""
@@ -178,8 +176,8 @@ class InProcessListener(Listener):
         """See `Listener.close`; the service's calls are made in the closing thread."""
         del timeout_s
         with _registry_lock:
-            if _registry.get(self._name) is self:
-                del _registry[self._name]
+            if _registry.get(self.address) is self:
+                del _registry[self.address]
         with self._lock:
             self._is_closing = True
             connections = list(self._connections)
@@ -242,9 +240,8 @@ def connect_inprocess(
 ) -> "InProcessConnection":
     """Connect to an `InProcessListener`; arguments and errors as of `connect`."""
     del timeout_s  # nothing to wait for
-    name = parse_inprocess_address(address).name
     with _registry_lock:
-        listener = _registry.get(name)
+        listener = _registry.get(address)
     if listener is None:
         raise PeerLost(f"{address}: nobody listens there in this process")
     welcome, desk = listener.greet(encode_frame(Kind.HELLO, 0, hello, (), HANDSHAKE_LIMITS))

@@ -1,8 +1,6 @@
 """The address chooses the transport."""
 
 import secrets
-import socket
-from typing import assert_never
 
 from paceline.errors import UsageError
 from paceline.timing import Clock, Deadline
@@ -53,8 +51,7 @@ def connect(
     Raises:
         PeerLost: nobody listens there (yet, or any more).
         ForeignPeer: the listener belongs to another run, version or secret.
-        HandshakeRefused: it is another role's, is full, or
-            is none of ours at all.
+        HandshakeRefused: it is another role's, is full, or is none of ours at all.
         DeadlineExceeded: the listener does not answer.
         UsageError: the address is none, or needs a secret.
     """
@@ -62,9 +59,13 @@ def connect(
     if isinstance(where, InProcessAddress):
         return connect_inprocess(address, hello, reply_type, limits, clock, timeout_s)
     requests = OpenRequests(reply_type)
-    proved = _needed_secret(where, secret)
     deadline = Deadline(clock, timeout_s)
-    sock, place = _reach(where, timeout_s)
+    if isinstance(where, UnixAddress):
+        sock, place, proved = reach_unix(where, timeout_s), b"", None
+    else:
+        proved = _needed_secret(where, secret)
+        sock = reach_tcp(where, timeout_s)
+        place = place_reached(sock)
     introduction = Introduction(hello, proved, place, secrets.token_bytes(NONCE_BYTES))
     left_s = deadline.remaining_s()
     return connect_stream(sock, address, introduction, requests, limits, clock, left_s)
@@ -97,8 +98,13 @@ def listen(
             request_type=request_type,
             limits=limits,
         )
+    door: Door
+    if isinstance(where, UnixAddress):
+        door = UnixDoor(where)
+    else:
+        door = TcpDoor(where, _needed_secret(where, hello_check.secret))
     return StreamListener(
-        _open_door(where, hello_check.secret),
+        door,
         service,
         hello_check=hello_check,
         request_type=request_type,
@@ -108,30 +114,7 @@ def listen(
     )
 
 
-def _reach(
-    where: UnixAddress | TcpAddress, timeout_s: float
-) -> tuple[socket.socket, bytes]:
-    """A connected socket, and the place that a proof names."""
-    if isinstance(where, UnixAddress):
-        return reach_unix(where, timeout_s), b""
-    sock = reach_tcp(where, timeout_s)
-    return sock, place_reached(sock)
-
-
-def _open_door(where: UnixAddress | TcpAddress, secret: Secret | None) -> Door:
-    needed = _needed_secret(where, secret)
-    if isinstance(where, UnixAddress):
-        return UnixDoor(where)
-    if isinstance(where, TcpAddress):
-        assert needed is not None
-        return TcpDoor(where, needed)
-    assert_never(where)
-
-
-def _needed_secret(where: UnixAddress | TcpAddress, secret: Secret | None) -> Secret | None:
-    """What is to be proved there."""
-    if isinstance(where, UnixAddress):
-        return None
+def _needed_secret(where: TcpAddress, secret: Secret | None) -> Secret:
     if secret is None:
         raise UsageError(
             f"address {str(where)!r}: TCP needs the run's secret, since everybody could "

@@ -4,8 +4,7 @@
 
     summary    how a run ended: the one object at its end, and the exit code (pure)
     table      the summary for people
-    pulse      a status as one line, and how fast records go (pure)
-    trained    how long a run took to its first batch, and how fast it trained (pure)
+    pulse      a status as one line, how fast records go, who holds them up (pure)
     progress   the progress bar, or a plain line every few seconds
     history    ``events.jsonl`` as curves and marks (pure)
     draw       the curves and marks as a picture

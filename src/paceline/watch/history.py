@@ -1,8 +1,8 @@
 """``events.jsonl`` as curves and marks: what a drawing of a run is made of.
 
-Lines that cannot be read are left out: a running job may be writing the last one. Seconds
-are those in which the job ran: what lies between a run and the one that goes on with it is
-left out. So is what trainers began to count anew in it.
+Lines that cannot be read are left out: a running job may be writing the last one. So are
+the seconds between a run and the one that goes on with it, and what trainers began to count
+anew in it.
 
 Pure.
 """

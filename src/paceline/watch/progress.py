@@ -7,16 +7,42 @@ Waits: for the terminal only. For one thread.
 """
 
 from abc import ABC, abstractmethod
+from datetime import UTC, datetime
 from typing import TextIO, final
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from paceline.messages.watching import JobStatus
-from paceline.watch.beginning import Beginning
+from paceline.messages.watching import JobStatus, Resumed, Trouble
 from paceline.watch.pulse import Rate, describe, describe_records, one_line, worked_off
 
 LINE_EVERY_S = 5.0
+AGAIN_S = 10.0  # what lasts is said again
+
+
+@final
+class _Beginning:
+    """Tells, once, where a run went on with its job, and what it passed over."""
+
+    def __init__(self) -> None:
+        self._is_told = False
+
+    def told(self, status: JobStatus) -> list[str]:
+        if self._is_told or status.resumed is None:
+            return []
+        self._is_told = True
+        passed_over = (f"passed over: {why}" for why in status.resumed.passed_over)
+        return [_first_line(status.resumed), *passed_over]
+
+
+def _first_line(resumed: Resumed) -> str:
+    if resumed.cut is None:
+        return "goes on without a checkpoint: none is there, so the job begins anew"
+    moment = datetime.fromtimestamp(resumed.created, tz=UTC).astimezone()
+    return (
+        f"goes on from checkpoint {resumed.cut} of {moment:%Y-%m-%d %H:%M:%S}, "
+        f"{resumed.records:,} records"
+    )
 
 
 class Show(ABC):
@@ -40,7 +66,7 @@ class Bar(Show):
     """A bar that stays in its line."""
 
     def __init__(self, console: Console) -> None:
-        self._rate, self._beginning = Rate(), Beginning()
+        self._rate, self._beginning = Rate(), _Beginning()
         self._bar = Progress(
             SpinnerColumn(),
             BarColumn(bar_width=32),
@@ -83,7 +109,7 @@ class Lines(Show):
     def __init__(self, output: TextIO, prefix: str = "") -> None:
         """Nothing is shown before the first status; each line begins with ``prefix``."""
         self._output, self._prefix = output, prefix
-        self._rate, self._beginning = Rate(), Beginning()
+        self._rate, self._beginning = Rate(), _Beginning()
         self._first_s: float | None = None
         self._next_s = 0.0
 
@@ -114,3 +140,46 @@ def open_show(output: TextIO) -> Show:
     """A bar if ``output`` is a terminal, else lines."""
     console = Console(file=output)
     return Bar(console) if console.is_terminal else Lines(output)
+
+
+@final
+class Troubles:
+    """What cannot be written: said when it begins, while it lasts, when it works again.
+
+    In lines of its own: a bar crops what is longer than the terminal is wide.
+    """
+
+    def __init__(self) -> None:
+        self._journal: Trouble | None = None
+        self._checkpoint: Trouble | None = None
+        self._again_s = 0.0  # when what lasts is said again
+
+    def note(self, trouble: Trouble | None, now: float) -> list[str]:
+        """Take note of how it stands; what is to be said of it.
+
+        While the journal cannot be written, nothing is known of checkpoints.
+        """
+        said = self._changed(trouble)
+        if trouble is not None and not said and now >= self._again_s:
+            said.append(trouble.text)
+        if said:
+            self._again_s = now + AGAIN_S
+        return said
+
+    def _changed(self, trouble: Trouble | None) -> list[str]:
+        said = []
+        if trouble is not None and trouble.kind == "journal":
+            if self._journal is None:
+                said.append(trouble.text)
+            self._journal = trouble
+            return said
+        if self._journal is not None:
+            disk = f" of {self._journal.place}" if self._journal.place else ""
+            said.append(f"there is space on the disk{disk} again: the job goes on")
+            self._journal = None
+        if self._checkpoint is None and trouble is not None:
+            said.append(trouble.text)
+        elif self._checkpoint is not None and trouble is None:
+            said.append("checkpoints are written again")
+        self._checkpoint = trouble
+        return said

@@ -32,7 +32,7 @@ from benchmarks.transport.with_paceline import (
 from paceline.config import JobConfig, parse_pace
 from paceline.launch.embedded import EmbeddedJob
 from paceline.timing import SystemClock
-from paceline.transport.handshake.handshake import admit
+from paceline.transport.handshake.handshake import HelloCheck
 from paceline.transport.opening import listen
 
 PLAN = Plan(small_bytes=64, large_bytes=1 << 16, small_trips=3, large_trips=2)
@@ -77,7 +77,7 @@ def test_our_transport_carries_the_bytes() -> None:
         listen(
             address,
             ArenaService(PLAN),
-            hello_check=admit(RUN, "server-0", {"trainer"}),
+            hello_check=HelloCheck(RUN, "server-0", {"trainer"}),
             request_type=lambda _: Fetch | Store,
             clock=SystemClock(),
         ),

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from paceline.launch.job.doors import MOST_DOORS, door_addresses
+from paceline.launch.job.addresses import MOST_DOORS, door_addresses
 from paceline.launch.job.environment import Place
 from paceline.transport.address import MAX_PATH_BYTES, parse_address
 

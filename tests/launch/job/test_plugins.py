@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from paceline.errors import UsageError
-from paceline.launch.job.plugins import load_plugins, require_named, resolved
+from paceline.launch.job.commands import load_plugins, require_named, resolved
 
 
 def test_a_module_beside_the_script_is_named_by_its_file(tmp_path: Path) -> None:

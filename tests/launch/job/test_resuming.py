@@ -3,7 +3,7 @@
 import shlex
 from pathlib import Path
 
-from paceline.launch.job.resuming import resume_command
+from paceline.launch.job.commands import resume_command
 
 
 def test_a_folder_with_a_space_and_options_of_the_script_come_through() -> None:

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from paceline.errors import JobFailed
-from paceline.launch.processes.forkserver import Generation
-from paceline.launch.processes.forkwire import (
+from paceline.launch.processes.forked import (
     LIMITS,
     Answer,
     Failed,
@@ -19,6 +18,7 @@ from paceline.launch.processes.forkwire import (
     Reaped,
     to_launcher,
 )
+from paceline.launch.processes.forkserver import Generation
 from paceline.launch.processes.process import Child, spawn, wait_any
 from paceline.transport.frames import PREAMBLE_BYTES
 

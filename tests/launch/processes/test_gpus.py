@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from paceline.launch.processes import group
-from paceline.launch.processes.gpus import VISIBLE, own_gpu_first, turn_of
+from paceline.launch.processes.group import VISIBLE, own_gpu_first, turn_of
 
 
 def test_each_process_sees_another_gpu_first_and_all_of_them() -> None:

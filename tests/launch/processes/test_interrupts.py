@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from paceline.launch.processes.interrupts import CAUGHT, Interrupts
+from paceline.launch.processes.signals import CAUGHT, Interrupts
 
 
 @pytest.fixture(autouse=True)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from paceline.launch.processes.notice import LeaveNotice
+from paceline.launch.processes.signals import LeaveNotice
 
 
 class StandInSession:

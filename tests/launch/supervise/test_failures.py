@@ -3,8 +3,7 @@
 import msgspec
 import pytest
 
-from paceline.launch.supervise.failure import Failure
-from paceline.launch.supervise.failures import Failures
+from paceline.launch.supervise.failure import Failure, Failures
 from paceline.launch.supervise.run_events import GiveUp, ScriptFailed, Start
 from paceline.messages.watching import Exited
 from tests.launch.supervised import Job, roles

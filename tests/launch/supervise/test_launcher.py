@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from paceline.launch.job.folder import JobDir
-from paceline.launch.processes.interrupts import Interrupts
 from paceline.launch.processes.process import Child, spawn
+from paceline.launch.processes.signals import Interrupts
 from paceline.launch.supervise.launcher import Ended, Launcher
 from paceline.launch.supervise.supervision import Supervision
 from paceline.messages.watching import Exited, JobStatus, LauncherOrders, QueueStatus

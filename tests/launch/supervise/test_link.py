@@ -7,7 +7,7 @@ import pytest
 from paceline.errors import PeerLost
 from paceline.ids import COORDINATOR, LAUNCHER
 from paceline.launch.job.wiring import Wires
-from paceline.launch.supervise.link import CoordinatorLink
+from paceline.launch.supervise.launcher import CoordinatorLink
 from paceline.messages.shared import Message, Refusal
 from paceline.messages.watching import (
     Exited,

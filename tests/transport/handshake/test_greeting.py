@@ -4,10 +4,20 @@ import msgspec
 import pytest
 
 from paceline.errors import FrameRefused, HandshakeRefused
-from paceline.transport.handshake.greeting import Introduction, Reception
-from paceline.transport.handshake.handshake import Challenge, Hello, Proof, Welcome, admit
-from paceline.transport.handshake.proof import NONCE_BYTES, Transcript
-from paceline.transport.handshake.secret import Secret
+from paceline.transport.handshake.greeting import (
+    NONCE_BYTES,
+    Introduction,
+    Reception,
+    Transcript,
+)
+from paceline.transport.handshake.handshake import (
+    Challenge,
+    Hello,
+    HelloCheck,
+    Proof,
+    Secret,
+    Welcome,
+)
 
 SECRET = Secret(bytes(range(32)))
 HERE, ELSEWHERE = b"\x7f\0\0\1\x12\x67", b"\x7f\0\0\1\x12\x68"
@@ -27,7 +37,7 @@ def client(
 
 
 def listener(secret: Secret | None = SECRET, place: bytes = HERE) -> Reception:
-    check = admit("run-1", "server-0", {"trainer"}, secret)
+    check = HelloCheck("run-1", "server-0", {"trainer"}, secret)
     return Reception(check, secret, place, nonce())
 
 

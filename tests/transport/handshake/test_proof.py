@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paceline.transport.handshake.handshake import Hello, Welcome
-from paceline.transport.handshake.proof import Transcript, is_same_proof
-from paceline.transport.handshake.secret import Secret
+from paceline.transport.handshake.greeting import Transcript, is_same_proof
+from paceline.transport.handshake.handshake import Hello, Secret, Welcome
 
 SECRET = Secret(bytes(range(32)))
 HELLO = Hello(run="run-1", role="trainer-0", incarnation=7, nonce=b"c" * 32)

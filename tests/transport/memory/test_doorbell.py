@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from paceline.transport.memory.doorbell import wait_change, wake_all
-from paceline.transport.memory.lent_memory import LentMemory, find_memory, is_supported
+from paceline.transport.memory.shared_memory import LentMemory, find_memory, is_supported
 
 pytestmark = pytest.mark.skipif(not is_supported(), reason="no such memory here")
 
@@ -18,7 +18,7 @@ WAIT = """
 import sys
 import numpy as np
 from paceline.transport.memory.doorbell import wait_change
-from paceline.transport.memory.lent_memory import find_memory
+from paceline.transport.memory.shared_memory import find_memory
 memory = find_memory(*map(int, sys.argv[1:]))
 word = memory[24:32].view(np.int64)
 print("waits", flush=True)

@@ -26,7 +26,7 @@ from paceline.transport.frames import (
 from paceline.transport.handshake.handshake import Farewell
 from paceline.transport.memory.mailbox import LEAST_BYTES, Incoming, MailboxOffer, Outgoing
 from paceline.transport.service import places_of
-from paceline.transport.streams.sending import send_some
+from paceline.transport.streams.pieces import send_some
 from tests.transport.bare import greeted_client
 from tests.transport.corridors import (
     PATIENCE_S,

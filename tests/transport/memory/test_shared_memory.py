@@ -7,9 +7,12 @@ from pathlib import Path
 import pytest
 
 from paceline.errors import UsageError
-from paceline.transport.memory.lent_memory import is_supported
 from paceline.transport.memory.mailbox import LEAST_BYTES
-from paceline.transport.memory.shared_memory import SHARED_MEMORY, may_share_memory
+from paceline.transport.memory.shared_memory import (
+    SHARED_MEMORY,
+    is_supported,
+    may_share_memory,
+)
 from tests.transport.corridors import PATIENCE_S, Memory, Say, UnixCorridor
 
 VALUES = bytes(range(256)) * (3 * LEAST_BYTES // 256)

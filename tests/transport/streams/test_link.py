@@ -7,9 +7,9 @@ from typing import cast
 
 from paceline.timing import Deadline, SystemClock
 from paceline.transport.handshake.greeting import Reception
-from paceline.transport.handshake.handshake import admit
-from paceline.transport.streams.link import Guest, Link
-from paceline.transport.streams.sending import Outbox
+from paceline.transport.handshake.handshake import HelloCheck
+from paceline.transport.streams.link import Link
+from paceline.transport.streams.pieces import Outbox
 
 
 class Interrupted:
@@ -36,9 +36,11 @@ def test_a_farewell_is_said_once_by_however_many_who_look() -> None:
     mine, theirs = socket.socketpair()
     outbox = Interrupted()
     with mine, theirs, select.epoll() as epoll:
-        reception = Reception(admit("run-1", "server-0", {"trainer"}), None, b"", b"")
-        guest = Guest(mine, "a test", reception, Deadline(SystemClock(), 1.0))
-        link = outbox.link = Link(guest, epoll, cast(Outbox, outbox))
+        reception = Reception(HelloCheck("run-1", "server-0", {"trainer"}), None, b"", b"")
+        greeting = Deadline(SystemClock(), 1.0)
+        link = outbox.link = Link(
+            mine, "a test", reception, greeting, epoll, cast(Outbox, outbox)
+        )
         epoll.register(link.fd, select.EPOLLONESHOT)
         link.say_farewell("no hello in time", "mute")
         assert outbox.sent == 1
@@ -59,9 +61,11 @@ def test_a_link_is_counted_by_its_farewell_however_quick_the_other_end_leaves() 
     mine, theirs = socket.socketpair()
     outbox = Quick()
     with mine, theirs, select.epoll() as epoll:
-        reception = Reception(admit("run-1", "server-0", {"trainer"}), None, b"", b"")
-        guest = Guest(mine, "a test", reception, Deadline(SystemClock(), 1.0))
-        link = outbox.link = Link(guest, epoll, cast(Outbox, outbox))
+        reception = Reception(HelloCheck("run-1", "server-0", {"trainer"}), None, b"", b"")
+        greeting = Deadline(SystemClock(), 1.0)
+        link = outbox.link = Link(
+            mine, "a test", reception, greeting, epoll, cast(Outbox, outbox)
+        )
         epoll.register(link.fd, select.EPOLLONESHOT)
         link.say_farewell("another run", "refused")
         link.drop()

@@ -9,8 +9,13 @@ import pytest
 from paceline.errors import DeadlineExceeded, HandshakeRefused, PeerLost, UsageError
 from paceline.transport.address import TcpAddress
 from paceline.transport.frames import DATA_LIMITS, encode_frame
-from paceline.transport.handshake.handshake import Challenge, Hello, Welcome, admit
-from paceline.transport.handshake.secret import Secret
+from paceline.transport.handshake.handshake import (
+    Challenge,
+    Hello,
+    HelloCheck,
+    Secret,
+    Welcome,
+)
 from paceline.transport.opening import connect, listen
 from paceline.transport.streams.tcp_socket import TcpDoor, hold_port, reach_tcp
 from tests.transport.bare import (
@@ -40,7 +45,7 @@ def test_nobody_listens_without_a_secret(service: Memory) -> None:
         listen(
             "tcp:127.0.0.1:0",
             service,
-            hello_check=admit("run-1", "server-0", {"trainer"}),
+            hello_check=HelloCheck("run-1", "server-0", {"trainer"}),
             request_type=lambda _: Say,
             clock=CLOCK,
         )
@@ -62,9 +67,9 @@ def test_only_the_named_address_is_listened_at(tcp: TcpCorridor, service: Memory
 def test_an_address_that_others_can_reach_is_warned_about(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    TcpDoor(TcpAddress("127.0.0.1", 0), SECRET).close()
+    TcpDoor(TcpAddress("127.0.0.1", 0), SECRET).socket.close()
     assert not caplog.messages
-    TcpDoor(TcpAddress("0.0.0.0", 0), SECRET).close()
+    TcpDoor(TcpAddress("0.0.0.0", 0), SECRET).socket.close()
     assert "nothing is encrypted" in caplog.text
 
 
@@ -141,7 +146,7 @@ def test_port_0_is_a_free_port_that_the_listener_names(service: Memory) -> None:
     with listen(
         "tcp:127.0.0.1:0",
         service,
-        hello_check=admit("run-1", "server-0", {"trainer"}, SECRET),
+        hello_check=HelloCheck("run-1", "server-0", {"trainer"}, SECRET),
         request_type=lambda _: Say,
         clock=CLOCK,
     ) as listener:
@@ -212,7 +217,7 @@ def test_small_frames_go_at_once_and_vanished_peers_are_noticed() -> None:
                 assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
                 assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) > 0
                 assert not sock.getblocking()
-    door.close()
+    door.socket.close()
 
 
 def test_closing_a_listener_leaves_no_thread(tcp: TcpCorridor, service: Memory) -> None:

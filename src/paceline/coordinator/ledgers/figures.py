@@ -18,7 +18,7 @@ How long loops have trained is what the rate of a run is by::
     in none          the start of the run, evaluations and predictions, what the script
                      does between two loops
 
-Nothing is kept over a restart: `paceline.watch.trained` adds up what coordinators tell.
+Nothing is kept over a restart: `paceline.watch.summary` adds up what coordinators tell.
 
 Pure: time is an argument.
 """

@@ -4,10 +4,11 @@
 
     unix   <private folder>/<role>.sock
     tcp    a port of 127.0.0.1, or of another address of this host, for each role, which the
-           launcher holds while the job runs
+           launcher holds while the job runs; a trainer has any that is free
 
-An address is told before anybody listens there, and is the same after a restart: whoever
-looks for a role that died finds its successor there, and is told by it what has changed.
+The address of a coordinator or server is told before anybody listens there, and is the same
+after a restart: whoever looks for a role that died finds its successor there, and is told
+by it what has changed. Of a trainer's door the coordinator is told when there is one.
 
 Waits: for nothing.
 """
@@ -17,11 +18,14 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Literal
 
+from paceline.launch.job.environment import Place
+from paceline.transport.address import TcpAddress, parse_address
 from paceline.transport.streams import hold_port
 
 Transport = Literal["unix", "tcp"]
 
 LOOPBACK = "127.0.0.1"
+MOST_DOORS = 10  # of one trainer: processes of it that hang, and the one that does not
 
 
 @contextlib.contextmanager
@@ -41,3 +45,15 @@ def hold_addresses(
             yield {role: f"unix:{sockets / role}.sock" for role in roles}
         else:
             yield {role: str(stack.enter_context(hold_port(host))) for role in roles}
+
+
+def door_addresses(place: Place) -> Sequence[str]:
+    """Addresses to try, in order, for a trainer's door.
+
+    Those with a number are for where a process of it that hangs has the other one still.
+    """
+    coordinator = parse_address(place.coordinator)
+    if isinstance(coordinator, TcpAddress):
+        return [str(coordinator._replace(port=0))]
+    names = [place.role, *(f"{place.role}.{n}" for n in range(1, MOST_DOORS))]
+    return [f"unix:{place.sockets / name}.sock" for name in names]

@@ -82,11 +82,7 @@ def claimed(
 
 @contextlib.contextmanager
 def _held(job: JobDir, config: JobConfig, *, is_resumed: bool) -> Iterator[bool]:
-    """Claim the place of the job's cuts, and hold it if it is local.
-
-    Yields:
-        Whether there is nothing to go on from.
-    """
+    """Claim the place of the job's cuts, hold a local one; yields whether all is empty."""
     is_empty = not job.journal.exists()
     store = BlobStore(job.cuts_of(config), _PATIENCE)
     refuse_other_job(store, config.job)
@@ -115,19 +111,15 @@ def _locked(place: Path) -> Iterator[None]:
         with contextlib.suppress(OSError):
             descriptor = os.open(place / LOCK, flags, 0o600)
             stack.callback(os.close, descriptor)
-            _lock(descriptor, place)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise UsageError(
+                    f"{place}: a job that keeps its checkpoints there is running, perhaps "
+                    f"from another copy of its folder; end it first, or name another place "
+                    f"with --checkpoints"
+                ) from None
         yield
-
-
-def _lock(descriptor: int, place: Path) -> None:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise UsageError(
-            f"{place}: a job that keeps its checkpoints there is running, perhaps from "
-            f"another copy of its folder; end it first, or name another place with "
-            f"--checkpoints"
-        ) from None
 
 
 def _refuse_cuts(store: BlobStore) -> None:
@@ -142,11 +134,7 @@ def _refuse_cuts(store: BlobStore) -> None:
 
 
 def _has_own_cuts(store: BlobStore, config: JobConfig) -> bool:
-    """Whether there is a cut of the job, or one that cannot be told.
-
-    Raises:
-        UsageError: there are others alone; a job does not begin anew beside them.
-    """
+    """Whether there is a cut of the job, or one that cannot be told; refuses others."""
     owner = owner_of(config)
     folders: list[str] = []
     for cut in reversed(list_cuts(store)):

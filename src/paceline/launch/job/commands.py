@@ -1,25 +1,28 @@
-"""What each role of a job on this machine runs, and in which environment.
-
-Pure: the environment is an argument.
-
-Whether there is a script of a name, before anything is started for it.
+"""What the roles of a job on this machine run, and the command that goes on with a run.
 
 A module is looked for as ``python -m`` would, from the working folder on, but nothing of it
 is imported: packages on the way are the user's code, which trainers run.
 
-Waits: for the file system only.
+A plugin is a module of whoever starts the job, named on the command line and imported by
+servers and trainers when they start, before anything is shared. No code travels.
+
+Waits: for the file system, and for imports.
 """
 
+import importlib
+import importlib.util
 import pkgutil
+import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from paceline.errors import UsageError
+from paceline.errors import UsageError, describe_error
 from paceline.failpoints import ARM_VARIABLE, FOLDER_VARIABLE
 from paceline.ids import role_kind
 from paceline.launch.job.environment import THREADS, Place
+from paceline.launch.job.files import require_utf8
 
 
 class Command(NamedTuple):
@@ -65,6 +68,19 @@ def with_failpoints(base: Mapping[str, str], folder: Path) -> dict[str, str]:
     if environment.get(ARM_VARIABLE):
         environment.setdefault(FOLDER_VARIABLE, str(folder))
     return environment
+
+
+def resume_command(
+    job_dir: Path, script: str, arguments: Sequence[str] = (), plugins: Sequence[str] = ()
+) -> str:
+    """The command that goes on with a run, as a user types it.
+
+    Options that are left out are as they were, but for plugins, which each run names anew.
+    """
+    named = [word for plugin in plugins for word in ("--plugin", plugin)]
+    ran = script.split(" ", 1) if script.startswith("-m ") else [script]
+    words = ["--resume", "--job-dir", str(job_dir), *named, *ran, *arguments]
+    return shlex.join(["paceline", "run", *words])
 
 
 def file_of(script: UserScript) -> str:
@@ -126,3 +142,85 @@ def _find_elsewhere(name: str) -> Sequence[str] | None:
         if found is not None:
             return list(found.submodule_search_locations or [])
     return None
+
+
+_SUFFIX = ".py"
+
+
+def resolved(plugins: Iterable[str], script: str) -> tuple[str, ...]:
+    """Plugins as any process finds them: files by absolute path, modules by name.
+
+    A module that lies beside the script is named by its file.
+
+    Raises:
+        UsageError: there is no such file, or its name is no UTF-8.
+    """
+    found = []
+    for plugin in plugins:
+        beside = Path(script).absolute().parent / f"{plugin}{_SUFFIX}"
+        path = Path(plugin).absolute() if plugin.endswith(_SUFFIX) else beside
+        if path.is_file():
+            found.append(str(path))
+        elif plugin.endswith(_SUFFIX):
+            raise UsageError(f"--plugin: there is no file {path}")
+        else:
+            found.append(plugin)
+        require_utf8("--plugin", found[-1])
+    return tuple(found)
+
+
+def require_named(last: Iterable[str], chosen: Iterable[str]) -> None:
+    """Let a job that goes on import nothing that this command line does not name.
+
+    A job folder may be somebody else's, and a plugin is code. One that has moved is named
+    by its new path. Both are as `resolved` has them.
+
+    Raises:
+        UsageError: the folder names another one; with the options to add.
+    """
+    names = {_name_of(plugin) for plugin in chosen}
+    unnamed = [plugin for plugin in last if _name_of(plugin) not in names]
+    if unnamed:
+        options = " ".join(f"--plugin {shlex.quote(plugin)}" for plugin in unnamed)
+        raise UsageError(
+            f"--resume: the job was run with plugins that this command does not name, and "
+            f"servers and trainers would run their code; if you trust it, add {options}"
+        )
+
+
+def load_plugins(plugins: Iterable[str]) -> None:
+    """Import plugins, each once in a process.
+
+    Raises:
+        UsageError: one cannot be imported, and why.
+    """
+    for plugin in plugins:
+        try:
+            _load(plugin)
+        except Exception as error:  # a user's module may raise any
+            raise UsageError(f"--plugin {plugin}: {describe_error(error)}") from error
+
+
+def _name_of(plugin: str) -> str:
+    """What it is imported as."""
+    return Path(plugin).stem if plugin.endswith(_SUFFIX) else plugin
+
+
+def _load(plugin: str) -> None:
+    if not plugin.endswith(_SUFFIX):
+        importlib.import_module(plugin)
+        return
+    name = _name_of(plugin)
+    known = sys.modules.get(name)
+    if known is not None and getattr(known, "__file__", None) == plugin:
+        return
+    spec = importlib.util.spec_from_file_location(name, plugin)
+    assert spec is not None, "there is a loader for every .py file"
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # so that the script's own import of it finds this one
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise

@@ -1,14 +1,13 @@
-"""What lies in a job folder is a file where a file should be, and no link to elsewhere.
+"""The small files of a job folder: what they may be, how they are written and read.
 
-Names that a job keeps are UTF-8.
+They are files where files should be, and no links to elsewhere: a job folder may come from
+a disk that was full, from a copy that was broken off, or from somebody else, and what
+paceline writes through a link in it, it writes to a place of the user's that nobody has
+named. They are whole or not there; names that a job keeps are UTF-8.
 
-A job folder may come from a disk that was full, from a copy that was broken off, or from
-somebody else: what paceline writes through a link in it, it writes to a place of the user's
-that nobody has named.
-
-Waits: for the file system only.
-
-The small files of a job folder: whole or not there, and what a full disk does to them.
+The run's secret is one, for whoever may look at the job: made anew for each run (never
+written over what is there), readable by its owner only, removed when the run has ended.
+What others could read is not believed: it is a secret no more.
 
 Waits: for the disk.
 """
@@ -30,7 +29,10 @@ from paceline.errors import (
     spelt_out,
     why_full,
 )
+from paceline.transport.handshake import Secret
 
+PROBE_BYTES = 256 << 10  # a journal's first pages, logs, and the small files
+_SECRET_FLAGS = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 _KINDS = {
     stat.S_IFDIR: "a folder",
     stat.S_IFLNK: "a link",
@@ -90,9 +92,6 @@ def _require(path: Path, kind: int, *, follows: bool) -> None:
             f"{path}: expected {_KINDS[kind]}, found {_KINDS.get(found, 'a device')}; move "
             f"it away: mv {what} {where}"
         )
-
-
-PROBE_BYTES = 256 << 10  # a journal's first pages, logs, and the small files
 
 
 def _pretty(value: object) -> bytes:
@@ -173,3 +172,46 @@ def require_space(folder: Path) -> None:
         finally:
             with contextlib.suppress(OSError):
                 path.unlink()
+
+
+def write_secret(path: Path, secret: Secret) -> None:
+    """Keep the run's secret, in the place of one that a killed launcher left.
+
+    Raises:
+        UsageError: it cannot be made.
+    """
+    path.unlink(missing_ok=True)
+    try:
+        descriptor = os.open(path, _SECRET_FLAGS, 0o600)
+        with os.fdopen(descriptor, "w") as file:
+            file.write(secret.text() + "\n")
+    except OSError as error:
+        raise UsageError(f"cannot write the run's secret to {path}: {error}") from error
+
+
+def read_secret(path: Path) -> Secret | None:
+    """The run's secret; None when there is no such file: the run needs none, or has ended.
+
+    Raises:
+        UsageError: it cannot be read, is no secret, or others can read it.
+    """
+    try:
+        with path.open() as file:
+            found = os.fstat(file.fileno())
+            text = file.read(4096)
+    except FileNotFoundError:
+        return None
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"cannot read the run's secret: {error}") from error
+    mode = stat.S_IMODE(found.st_mode)
+    if found.st_uid != os.geteuid() or mode & 0o077:
+        raise UsageError(
+            f"{path}: expected a file of user {os.geteuid()} with mode 0600, got user "
+            f"{found.st_uid} and mode {mode:04o}; others can read the run's secret"
+        )
+    return Secret.parse(text, str(path))
+
+
+def remove_secret(path: Path) -> None:
+    """Nobody is to be let in any more; done twice is done once."""
+    path.unlink(missing_ok=True)

@@ -37,7 +37,9 @@ import msgspec
 from paceline.config import JobConfig
 from paceline.errors import StoreError, UsageError, why_full
 from paceline.events import older
+from paceline.launch.job.commands import resume_command
 from paceline.launch.job.files import (
+    remove_secret,
     require_files,
     require_folders,
     require_space,
@@ -46,8 +48,6 @@ from paceline.launch.job.files import (
     write_whole,
     writing,
 )
-from paceline.launch.job.resuming import resume_command
-from paceline.launch.job.secret_file import remove_secret
 from paceline.launch.job.sockets import remove_left
 from paceline.messages.watching import JobStatus
 from paceline.store.journal import FORMAT

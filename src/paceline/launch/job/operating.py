@@ -11,12 +11,11 @@ from typing import cast
 
 from paceline.errors import StoreError, UsageError
 from paceline.ids import OPERATOR
+from paceline.launch.job.commands import resume_command
+from paceline.launch.job.files import read_secret
 from paceline.launch.job.folder import JobDir, RunFile
-from paceline.launch.job.resuming import resume_command
-from paceline.launch.job.secret_file import read_secret
 from paceline.launch.job.wiring import Wires
 from paceline.messages.shared import Message, Refusal, Waiting
-from paceline.messages.watching import Scale
 from paceline.timing import Clock, Deadline
 from paceline.transport.connection import Connection
 from paceline.transport.patience import PatientConnection
@@ -82,24 +81,13 @@ def _only(running: list[JobDir]) -> JobDir:
     return running[0]
 
 
-def call_scale(
-    job: JobDir, trainers: int, clock: Clock, tell: Callable[[str], None] = lambda _: None
-) -> None:
-    """Let a running job have so many trainers; its launcher starts or retires some.
-
-    It is durable when this returns; ``tell`` hears why it is not yet.
-
-    Raises:
-        UsageError: the folder holds no running job, or the number is out of its range.
-        TransportError: its coordinator does not answer.
-    """
-    call_until_done(job, Scale(trainers=trainers), clock, tell)
-
-
 def call_until_done(
-    job: JobDir, message: Message, clock: Clock, tell: Callable[[str], None]
+    job: JobDir,
+    message: Message,
+    clock: Clock,
+    tell: Callable[[str], None] = lambda _: None,
 ) -> None:
-    """Ask a running job for something until it is so; ``tell`` hears why it is not yet.
+    """Ask a running job for something until it is durable; ``tell`` hears why it waits.
 
     Raises:
         UsageError: the folder holds no running job, it was refused, or the job has ended.

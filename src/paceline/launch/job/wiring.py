@@ -18,7 +18,7 @@ the run's secret.
 Waits: to connect, `CONNECT_S` at most. Any thread.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
 from paceline.errors import UsageError
@@ -39,8 +39,8 @@ from paceline.messages.watching import (
 from paceline.timing import Clock
 from paceline.transport.connection import Connection, MessageType
 from paceline.transport.frames import CONTROL_LIMITS, DATA_LIMITS, Limits
-from paceline.transport.handshake import Hello, Secret, admit
-from paceline.transport.listener import Bounds, Listener
+from paceline.transport.handshake import Hello, HelloCheck, Secret
+from paceline.transport.listener import DEFAULT_BOUNDS, Bounds, Listener
 from paceline.transport.opening import connect, listen
 from paceline.transport.service import Service
 
@@ -69,7 +69,10 @@ _DONE: MessageType = Done | Waiting | Refusal
 
 
 class Wires(NamedTuple):
-    """Makes the connections and listeners of one role in one job."""
+    """Makes the connections and listeners of one role in one job.
+
+    Listening raises `UsageError` at an address that cannot be taken.
+    """
 
     run: str
     role: str
@@ -78,72 +81,26 @@ class Wires(NamedTuple):
     secret: Secret | None = None  # of the run; does not print
 
     def listen_as_coordinator(self, address: str, service: Service) -> Listener:
-        """Let everyone of the run in.
-
-        Raises:
-            UsageError: the address cannot be taken.
-        """
-        return listen(
-            address,
-            service,
-            hello_check=admit(self.run, COORDINATOR, set(_REQUESTS), self.secret),
-            request_type=lambda role: _REQUESTS[role_kind(role)],
-            clock=self.clock,
-            limits=CONTROL_LIMITS,
-            bounds=_COORDINATOR_BOUNDS,
-        )
+        """Let everyone of the run in."""
+        return self._listen_to(set(_REQUESTS), address, service, _COORDINATOR_BOUNDS)
 
     def listen_to_outside(self, address: str, service: Service) -> Listener:
-        """Let those in who look at an embedded job or change it, at a second address.
-
-        Raises:
-            UsageError: the address cannot be taken.
-        """
-        return listen(
-            address,
-            service,
-            hello_check=admit(self.run, COORDINATOR, {"operator", "observer"}, self.secret),
-            request_type=lambda role: _REQUESTS[role_kind(role)],
-            clock=self.clock,
-            limits=CONTROL_LIMITS,
-            bounds=_DOOR_BOUNDS,
-        )
+        """The same at a second address, for who looks at an embedded job or changes it."""
+        return self._listen_to({"operator", "observer"}, address, service, _DOOR_BOUNDS)
 
     def listen_as_server(self, address: str, service: Service) -> Listener:
-        """Let the trainers of the run in.
-
-        Raises:
-            UsageError: the address cannot be taken.
-        """
-        return listen(
-            address,
-            service,
-            hello_check=admit(self.run, self.role, {"trainer"}, self.secret),
-            request_type=lambda _: DataRequest,
-            clock=self.clock,
-            limits=DATA_LIMITS,
-        )
+        """Let the trainers of the run in."""
+        return self._listen_to_trainers(DataRequest, address, service, DEFAULT_BOUNDS)
 
     def listen_as_trainer(self, addresses: Sequence[str], service: Service) -> Listener:
         """Let the other trainers of the run in, at the first address that can be taken.
 
         One left over by a process of this trainer that hangs cannot be.
-
-        Raises:
-            UsageError: none can.
         """
         assert addresses
         for address in addresses:
             try:
-                return listen(
-                    address,
-                    service,
-                    hello_check=admit(self.run, self.role, {"trainer"}, self.secret),
-                    request_type=lambda _: PeerRequest,
-                    clock=self.clock,
-                    limits=DATA_LIMITS,
-                    bounds=_DOOR_BOUNDS,
-                )
+                return self._listen_to_trainers(PeerRequest, address, service, _DOOR_BOUNDS)
             except UsageError as taken:
                 why = taken
         raise why
@@ -190,4 +147,30 @@ class Wires(NamedTuple):
         hello = Hello(run=self.run, role=self.role, incarnation=incarnation)
         return connect(
             address, hello, reply_type, limits, self.clock, self.connect_s, self.secret
+        )
+
+    def _listen_to(
+        self, kinds: Collection[RoleKind], address: str, service: Service, bounds: Bounds
+    ) -> Listener:
+        return listen(
+            address,
+            service,
+            hello_check=HelloCheck(self.run, COORDINATOR, kinds, self.secret),
+            request_type=lambda role: _REQUESTS[role_kind(role)],
+            clock=self.clock,
+            limits=CONTROL_LIMITS,
+            bounds=bounds,
+        )
+
+    def _listen_to_trainers(
+        self, request_type: MessageType, address: str, service: Service, bounds: Bounds
+    ) -> Listener:
+        return listen(
+            address,
+            service,
+            hello_check=HelloCheck(self.run, self.role, {"trainer"}, self.secret),
+            request_type=lambda _: request_type,
+            clock=self.clock,
+            limits=DATA_LIMITS,
+            bounds=bounds,
         )

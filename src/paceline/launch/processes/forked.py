@@ -1,10 +1,14 @@
 """The fork server's process: imports once what is slow to import, then forks on request.
 
+::
+
+    launcher --Fork, Reap--> fork server --Ready, Forked, Failed, Reaped--> launcher
+
 Started by `ForkServer` as ``python -P -m paceline.launch.processes.forked``, with a
-descriptor, the launcher's process id, and the modules to import. Answers `Fork` and `Reap`
-over that descriptor, one message at a time (see `forkwire`), and ends when the other end
-is closed. It runs one thread of Python and does no work of its own: what it forks is as
-good as freshly started.
+descriptor, the launcher's process id, and the modules to import. Answers over that
+descriptor, one message at a time, and ends when the other end is closed. It runs one thread
+of Python and does no work of its own: what it forks is as good as freshly started. Names,
+values and arguments are bytes, as the kernel has them: an environment need not be UTF-8.
 
 A forked process becomes the leader of a session and group of its own, writes to its log,
 has the environment it was asked for, dies with the fork server (which dies with the
@@ -27,6 +31,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
+import msgspec
+
 from paceline import failpoints
 from paceline.errors import (
     DISK_EXIT_CODE,
@@ -37,19 +43,12 @@ from paceline.errors import (
 )
 from paceline.launch.job import ROLE, THREADS
 from paceline.launch.processes.exits import exit_code_of
-from paceline.launch.processes.forkwire import (
-    Failed,
-    Fork,
-    Forked,
-    Ready,
-    Reap,
-    Reaped,
-    to_launcher,
-)
 from paceline.launch.processes.group import open_group, wait_group
 from paceline.launch.processes.log_streams import open_log
 from paceline.launch.processes.parent import die_with_parent, name_process
 from paceline.launch.processes.role import run_role
+from paceline.transport.frames import CONTROL_LIMITS
+from paceline.transport.streams import FrameChannel
 
 PRELOADED = (
     "torch",
@@ -60,6 +59,61 @@ PRELOADED = (
     "paceline.server.service",
     "paceline.trainer.session",
 )
+
+LIMITS = CONTROL_LIMITS  # an environment that execve takes is smaller
+
+
+class Fork(msgspec.Struct, frozen=True, tag=True):
+    """Start a process; answered by `Forked` or `Failed`."""
+
+    script: tuple[bytes, ...]  # and its arguments; empty: the environment names a role
+    environment: dict[bytes, bytes]
+    log: bytes
+    is_module: bool = False  # the script is the name of one
+
+
+class Reap(msgspec.Struct, frozen=True, tag=True):
+    """Take leave of a process that has ended; answered by `Reaped`."""
+
+    pid: int
+
+
+class Ready(msgspec.Struct, frozen=True, tag=True):
+    """Everything is imported; said once, unasked."""
+
+
+class Forked(msgspec.Struct, frozen=True, tag=True):
+    """The process runs."""
+
+    pid: int
+
+
+class Failed(msgspec.Struct, frozen=True, tag=True):
+    """There is no process: the kernel refused one."""
+
+    reason: str
+
+
+class Reaped(msgspec.Struct, frozen=True, tag=True):
+    """The exit status; below zero it is the number of the signal."""
+
+    status: int
+
+
+Request = Fork | Reap
+Answer = Ready | Forked | Failed | Reaped
+_ANSWERS: msgspec.msgpack.Decoder[Answer] = msgspec.msgpack.Decoder(Answer)
+_REQUESTS: msgspec.msgpack.Decoder[Request] = msgspec.msgpack.Decoder(Request)
+
+
+def to_fork_server(end: socket.socket) -> FrameChannel[Answer]:
+    """The launcher's end."""
+    return FrameChannel(end, _ANSWERS, LIMITS, "the fork server")
+
+
+def to_launcher(end: socket.socket) -> FrameChannel[Request]:
+    """The fork server's end."""
+    return FrameChannel(end, _REQUESTS, LIMITS, "the launcher")
 
 
 def main() -> None:

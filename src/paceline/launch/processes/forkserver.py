@@ -25,9 +25,9 @@ from typing import NamedTuple, final
 
 from paceline.errors import FrameRefused, JobFailed, PeerLost, TransportError
 from paceline.launch.job import KEPT_MEMORY, Command
-from paceline.launch.processes.forked import PRELOADED
-from paceline.launch.processes.forkwire import (
+from paceline.launch.processes.forked import (
     LIMITS,
+    PRELOADED,
     Answer,
     Failed,
     Fork,

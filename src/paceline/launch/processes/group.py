@@ -9,6 +9,14 @@ ranks when it ends, and a rank that ends badly, or shows no life, ends rank 0 in
 way. So the launcher, which kills what is left of a process group, has nothing to learn.
 
 Ranks talk over socket pairs made before they are forked: there is no name to find or leak.
+While there are enough GPUs, each rank sees one of its own first::
+
+    four GPUs                     rank 0 sees 0,1,2,3   rank 1 sees 1,2,3,0 ...
+    two trainers of two ranks     trainer-0: 0, 1       trainer-1: 2, 3
+    more ranks than GPUs          they begin again: rank 4 sees 0,1,2,3
+
+So ``"cuda"`` is another GPU in each rank of an unchanged script. A rank still sees all of
+them: NCCL finds its ways between GPUs only among those that a process sees.
 
 Waits: `wait_group`, for the other ranks to end. The main thread calls; a daemon thread of
 rank 0 watches.
@@ -28,10 +36,10 @@ from typing import NoReturn, final
 from paceline.errors import PREEMPTED_EXIT_CODE, UsageError
 from paceline.launch.job import GROUP_INDEX, JobDir, read_place
 from paceline.launch.processes.exits import describe_exit
-from paceline.launch.processes.gpus import VISIBLE, own_gpu_first, turn_of
 from paceline.launch.processes.parent import die_with_parent, name_process
 from paceline.trainer.group import GroupPlace
 
+VISIBLE = "CUDA_VISIBLE_DEVICES"  # CUDA reads it once, when a process first uses a GPU
 LOOK_S = 0.5
 _BYTES = 8  # of a count of signs of life
 
@@ -197,6 +205,28 @@ def _choose_gpu(role: str, index: int, size: int) -> None:
     visible = own_gpu_first(os.environ.get(VISIBLE), num_gpus, turn_of(role, index, size))
     if visible is not None:
         os.environ[VISIBLE] = visible
+
+
+def turn_of(role: str, index: int, size: int) -> int:
+    """The how manieth of all ranks of a job the ``index``-th of a trainer is."""
+    return int(role.rsplit("-", 1)[1]) * size + index
+
+
+def own_gpu_first(visible: str | None, num_gpus: int, turn: int) -> str | None:
+    """What `VISIBLE` has to be for a rank's own GPU to be the first of all.
+
+    ``visible`` is what it is (None: not set), ``num_gpus`` how many torch finds with it.
+
+    Returns:
+        All of them, in turn; None where there is nothing to choose from.
+    """
+    names = [str(number) for number in range(num_gpus)]
+    if visible is not None:
+        names = [name.strip() for name in visible.split(",")][:num_gpus]
+    if len(names) < 2:
+        return None
+    first = turn % len(names)
+    return ",".join(names[first:] + names[:first])
 
 
 def _show_life(beats: mmap.mmap, index: int) -> None:

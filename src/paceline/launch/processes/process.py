@@ -1,8 +1,8 @@
 """One supervised process: its own session and group, its own log, gone when it is said.
 
-A process is the leader of its group. When it has ended, whatever is left of the group is
-killed *before* the leader is reaped: until then the group's number cannot belong to
-anybody else. The end is noticed through a pidfd, without polling.
+When the leader of a group has ended, whatever is left of it is killed *before* the leader
+is reaped: until then the group's number cannot belong to anybody else. The end is noticed
+through a pidfd, without polling.
 
 Waits: `wait_any`, `end_all`. Start and end processes from one thread, which lives as long
 as they do (see `paceline.launch.processes.parent`).

@@ -16,6 +16,7 @@ import os
 import signal
 import threading
 from types import FrameType
+from typing import TYPE_CHECKING
 
 from paceline.config import JobConfig
 from paceline.errors import JobFailed, UsageError
@@ -33,6 +34,10 @@ from paceline.launch.processes.parent import die_with_parent, is_gone
 from paceline.store.blobs import BlobStore
 from paceline.store.journal import Journal
 from paceline.timing import SystemClock
+
+if TYPE_CHECKING:
+    from paceline.coordinator.service import CoordinatorService
+    from paceline.server.service import ServerService
 
 LOOK_EVERY_S = 0.2
 CLOSE_S = 4  # a role that has not closed by then writes its stacks to the log and ends
@@ -72,26 +77,36 @@ def run_coordinator(
 
     Raises:
         JobFailed: a decision failed, so that only a restart can go on.
+    """
+    wires = Wires(config.run, place.role, SystemClock(), secret=place.secret)
+    with contextlib.ExitStack() as stack:
+        service = open_coordinator(stack, job, config, wires, place.coordinator)
+        while not ending.wait(LOOK_EVERY_S):
+            if service.is_broken:
+                raise JobFailed("a decision failed; what is journalled holds: see above")
+
+
+def open_coordinator(
+    stack: contextlib.ExitStack, job: JobDir, config: JobConfig, wires: Wires, address: str
+) -> "CoordinatorService":
+    """Coordinate a job until the stack is closed.
+
+    Raises:
         StoreError: another coordinator holds the journal, or it is damaged.
         UsageError: the address cannot be taken.
     """
     from paceline.coordinator.service import CoordinatorService  # noqa: PLC0415  (see above)
 
-    clock = SystemClock()
-    with contextlib.ExitStack() as stack:
-        journal = Journal(job.journal)
-        stack.callback(journal.close)
-        events = EventLog(job.events)
-        stack.callback(events.close)
-        store = BlobStore(job.cuts_of(config))
-        service = CoordinatorService(config, journal, store, clock, events)
-        stack.callback(service.close)
-        wires = Wires(config.run, place.role, clock, secret=place.secret)
-        stack.enter_context(wires.listen_as_coordinator(place.coordinator, service))
-        service.start()
-        while not ending.wait(LOOK_EVERY_S):
-            if service.is_broken:
-                raise JobFailed("a decision failed; what is journalled holds: see above")
+    journal = Journal(job.journal)
+    stack.callback(journal.close)
+    events = EventLog(job.events)
+    stack.callback(events.close)
+    store = BlobStore(job.cuts_of(config))
+    service = CoordinatorService(config, journal, store, wires.clock, events)
+    stack.callback(service.close)
+    stack.enter_context(wires.listen_as_coordinator(address, service))
+    service.start()
+    return service
 
 
 def run_server(
@@ -100,24 +115,40 @@ def run_server(
     """Serve a share of the parameters until ``ending``, or until ordered to shut down.
 
     Raises:
-        UsageError: the address cannot be taken, or a plugin not be imported.
+        UsageError: a plugin cannot be imported.
+    """
+    load_plugins(config.plugins)
+    wires = Wires(config.run, place.role, SystemClock(), secret=place.secret)
+    with contextlib.ExitStack() as stack:
+        service = open_server(stack, job, config, wires, place.address, place.coordinator)
+        while not ending.is_set() and not service.wait_over(LOOK_EVERY_S):
+            pass
+
+
+def open_server(
+    stack: contextlib.ExitStack,
+    job: JobDir,
+    config: JobConfig,
+    wires: Wires,
+    address: str,
+    coordinator: str,
+) -> "ServerService":
+    """Serve at an address until the stack is closed.
+
+    Raises:
+        UsageError: the address cannot be taken.
     """
     from paceline.server.service import ServerService  # noqa: PLC0415  (imports torch)
 
-    load_plugins(config.plugins)
-    clock = SystemClock()
-    wires = Wires(config.run, place.role, clock, secret=place.secret)
-    store = BlobStore(job.cuts_of(config))
-    to_coordinator = wires.to_coordinator(place.coordinator)
-    with contextlib.ExitStack() as stack:
-        service = ServerService(
-            place.role, config, place.address, to_coordinator, store, clock
-        )
-        stack.callback(service.close)
-        stack.enter_context(wires.listen_as_server(place.address, service))
-        service.start()
-        while not ending.is_set() and not service.wait_over(LOOK_EVERY_S):
-            pass
+    to_coordinator, store = (
+        wires.to_coordinator(coordinator),
+        BlobStore(job.cuts_of(config)),
+    )
+    service = ServerService(wires.role, config, address, to_coordinator, store, wires.clock)
+    stack.callback(service.close)
+    stack.enter_context(wires.listen_as_server(address, service))
+    service.start()
+    return service
 
 
 def _note_sigterm() -> threading.Event:

@@ -1,11 +1,17 @@
-"""Signals of this process, heard by a thread: also while a long call into native code runs.
+"""Being asked to stop, or to leave: Ctrl-C, SIGTERM, a closed terminal.
+
+::
+
+    Interrupts    the launcher's: counts them, while its loop looks
+    Signals       hears them in a thread, also while a long call into native code runs
+    LeaveNotice   a trainer's: tells its session, and sees to it that the process ends
 
 Python runs handlers of its own between bytecodes, in the main thread. The interpreter's C
-handler writes each signal's number to a wake-up descriptor at once, and whoever waits here
-reads it. A forked process is not this one: what is sent to it is not heard here.
+handler writes each signal's number to a wake-up descriptor at once, and whoever waits at
+`Signals` reads it. A forked process is not this one: what is sent to it is not heard here.
 
-Waits: `Signals.wait`, for as long as it is told to. One thread waits; the main thread makes
-and closes.
+Waits: `Signals.wait`, for as long as it is told to, and the daemon thread of a
+`LeaveNotice`. One thread waits; the main thread makes and closes.
 """
 
 import contextlib
@@ -13,9 +19,16 @@ import os
 import signal
 import socket
 import threading
+import time
 from collections.abc import Callable, Sequence
 from types import FrameType
-from typing import Any, final
+from typing import Any, Protocol, final
+
+from paceline.errors import PREEMPTED_EXIT_CODE
+
+CAUGHT = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+ABANDON_S = 3.0
+END_S = 8.0
 
 _hooks: list[str] = []  # what is registered in this process, once
 _open: list["Signals"] = []  # those that listen; of the main thread
@@ -130,3 +143,95 @@ def _forget() -> None:
         while _open:
             _open[0].restore()
     signal.pthread_sigmask(signal.SIG_UNBLOCK, caught)
+
+
+class Leaver(Protocol):
+    """What can be told to leave; a `Session`."""
+
+    def leave_soon(self, reason: str) -> None:
+        """Leave at the next batch."""
+
+    def abandon(self) -> None:
+        """Give up what is held."""
+
+    def is_idle(self) -> bool:
+        """Whether nothing is held."""
+
+
+@final
+class LeaveNotice:
+    """Tells one session when SIGTERM comes, as clouds and schedulers send it.
+
+    ::
+
+        at once      the session is told: its loop ends at the next batch, with exit code 75
+        after 3 s    a step that is still computing is left alone: its data goes to others
+        after 8 s    the process ends, whatever it does
+
+    Code behind the loop (an evaluation, a report) is not hurried: it holds nothing of the
+    job.
+    """
+
+    def __init__(
+        self,
+        session: Leaver,
+        wait_s: Callable[[float], object] = time.sleep,
+        end: Callable[[int], object] = os._exit,
+    ) -> None:
+        """Listen from now on; the main thread. ``end`` ends the process at once."""
+        self._session, self._wait_s, self._end = session, wait_s, end
+        self._signals = Signals([signal.SIGTERM])
+        self._thread = threading.Thread(target=self._run, name="leave-notice", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Listen no more: SIGTERM ends the process again."""
+        self._signals.hang_up()
+        self._thread.join()
+        self._signals.close()
+
+    def _run(self) -> None:
+        if not self._signals.wait(None):
+            return
+        self._session.leave_soon("SIGTERM")
+        self._wait_s(ABANDON_S)
+        if self._session.is_idle():
+            return
+        self._session.abandon()
+        self._wait_s(END_S - ABANDON_S)
+        if not self._session.is_idle():
+            self._end(PREEMPTED_EXIT_CODE)
+
+
+@final
+class Interrupts:
+    """Counts requests to stop while the ``with`` block runs; elsewhere than main, none.
+
+    The launcher looks at ``count`` in its loop instead of being thrown out of it: so it
+    always ends its children itself. Once asks for an orderly end, twice for an end at once.
+
+    What is ignored when the block is entered stays ignored, and so it is for every process
+    that is started meanwhile: ``nohup`` has a hang-up ignored, a shell Ctrl-C for what it
+    runs in the background. SIGTERM is caught all the same: schedulers end a job by it.
+    """
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._before: dict[signal.Signals, Any] = {}  # Any: as the signal module has it
+
+    def __enter__(self) -> "Interrupts":
+        if threading.current_thread() is threading.main_thread():
+            for number in CAUGHT:
+                is_ignored = signal.getsignal(number) is signal.SIG_IGN
+                if is_ignored and number is not signal.SIGTERM:
+                    continue
+                self._before[number] = signal.signal(number, self._note)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, before in self._before.items():
+            signal.signal(number, before)
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        del number, frame
+        self.count += 1

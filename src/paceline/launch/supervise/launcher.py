@@ -6,8 +6,6 @@
     -> report exits to the coordinator, learn how the job stands
     -> `supervision` decides -> start, kill, give up, finish
 
-Nothing is decided here. Whatever happens, no process is left when `wait_ended` returns.
-
 Waits: for processes and for the coordinator, with bounds. For one thread: the one that
 lives as long as the children do.
 """
@@ -18,7 +16,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import NamedTuple, final
 
-from paceline.errors import PREEMPTED_EXIT_CODE
+from paceline.errors import PREEMPTED_EXIT_CODE, TransportError
 from paceline.ids import COORDINATOR, LAUNCHER, role_kind
 from paceline.launch.job import JobDir
 from paceline.launch.processes import (
@@ -31,7 +29,6 @@ from paceline.launch.processes import (
     wait_any,
 )
 from paceline.launch.supervise.failure import take_failure
-from paceline.launch.supervise.link import Reporter
 from paceline.launch.supervise.run_events import (
     CoordinatorSilent,
     Decision,
@@ -48,14 +45,15 @@ from paceline.launch.supervise.run_events import (
 )
 from paceline.launch.supervise.supervision import LEAVE_S as TRAINERS_LEAVE_S
 from paceline.launch.supervise.supervision import NOT_SAVED, SAVE_S, Supervision
+from paceline.messages.shared import Refusal
 from paceline.messages.waits import Wait
-from paceline.messages.watching import Exited, JobStatus
+from paceline.messages.watching import Exited, JobStatus, LauncherOrders, LauncherReport
 from paceline.timing import Clock, Deadline
 from paceline.trainer.client import Waits
-from paceline.watch.progress import Show
-from paceline.watch.summary import Ending, Verdict, decide_ending, where_it_stands
-from paceline.watch.trained import RunTime
-from paceline.watch.troubles import Troubles
+from paceline.transport.connection import Connection
+from paceline.transport.patience import PatientConnection
+from paceline.watch.progress import Show, Troubles
+from paceline.watch.summary import Ending, RunTime, Verdict, decide_ending, where_it_stands
 
 REPORT_EVERY_S = 0.2
 ANSWER_S = 0.5  # how long an answer may take
@@ -75,15 +73,60 @@ _AWAY = Wait("coordinator", "it does not say how the job stands", (COORDINATOR,)
 
 
 @final
+class CoordinatorLink:
+    """The launcher's way to the coordinator: exits go there at once, status comes back.
+
+    It is made with the first report, and again whenever the coordinator has come back. An
+    exit stays in the queue until a report that carried it was answered; reporting one twice
+    changes nothing.
+    """
+
+    def __init__(self, connect: Callable[[], Connection]) -> None:
+        self._coordinator = PatientConnection(connect)
+        self._exits: list[Exited] = []
+
+    def note_exit(self, exited: Exited) -> None:
+        """Put an exit into the queue."""
+        self._exits.append(exited)
+
+    def call_report(
+        self, timeout_s: float, *, finishing: bool = False, saving: bool = False
+    ) -> LauncherOrders | JobStatus | None:
+        """Report all exits and learn how the job stands.
+
+        A status alone is given while nothing can be journalled, None when the coordinator
+        could not be reached or did not answer in time; the exits are kept, then, for the
+        next report.
+        """
+        sent = tuple(self._exits)
+        report = LauncherReport(exits=sent, finishing=finishing, saving=saving)
+        try:
+            answer = self._coordinator.call(report, timeout_s)
+        except TransportError:
+            return None
+        if isinstance(answer, Refusal):
+            return None
+        if isinstance(answer, JobStatus):
+            return answer
+        assert isinstance(answer, LauncherOrders)
+        del self._exits[: len(sent)]
+        return answer
+
+    def close(self) -> None:
+        """Hang up."""
+        self._coordinator.close()
+
+
+@final
 class Launcher:
-    """Starts, watches and ends the processes of one job."""
+    """Starts, watches and ends the processes of one job; decides nothing."""
 
     def __init__(
         self,
         supervision: Supervision,
         start: Callable[[str], Child | None],
         job: JobDir,
-        link: Reporter,
+        link: CoordinatorLink,
         show: Show,
         clock: Clock,
     ) -> None:
@@ -231,7 +274,9 @@ class Launcher:
         if orders is None:
             self._waits.pauses(_AWAY)
             self._waits.look()
-            return self._supervision.apply(CoordinatorSilent(self._signs_of_life()), now)
+            child = self._children.get(COORDINATOR)
+            signs = None if child is None else signs_of_life(child.pid)
+            return self._supervision.apply(CoordinatorSilent(signs), now)
         self._waits.rests(is_over=True)
         status = orders if isinstance(orders, JobStatus) else orders.status
         self._status = status
@@ -241,10 +286,6 @@ class Launcher:
         self._show.show(status, sum(self._supervision.restarts.values()), now)
         happening = HeldUp(status) if isinstance(orders, JobStatus) else orders
         return self._supervision.apply(happening, now)
-
-    def _signs_of_life(self) -> int | None:
-        child = self._children.get(COORDINATOR)
-        return None if child is None else signs_of_life(child.pid)
 
     def _ask_once_more(self) -> None:
         if not self._is_answered:

@@ -31,7 +31,7 @@ from typing import Literal, final
 
 from paceline.errors import DISK_EXIT_CODE, PREEMPTED_EXIT_CODE, USAGE_EXIT_CODE
 from paceline.ids import COORDINATOR, role_kind, trainer_id
-from paceline.launch.supervise.failures import Failures
+from paceline.launch.supervise.failure import Failures
 from paceline.launch.supervise.hearing import Hearing
 from paceline.launch.supervise.run_events import (
     CoordinatorSilent,
@@ -133,10 +133,6 @@ class Supervision:
     def is_saving(self) -> bool:
         """Whether the coordinator is to take the last cut of an interrupted run."""
         return self._drained_s is not None
-
-    def num_alive(self) -> int:
-        """Trainers that run."""
-        return sum(p.state == "running" for p in self._trainers())
 
     def _trainers(self) -> list[_Post]:
         return [post for post in self._posts.values() if post.kind == "trainer"]
@@ -252,7 +248,8 @@ class Supervision:
         kills = [
             decision
             for role, post in self._posts.items()
-            if role in replaced or self._is_unheard(post)
+            if role in replaced
+            or (post.kind == "server" and post.uncounted_s >= 2 * self._timeout_s)
             for decision in _kill(post, "it is dead to the coordinator")
         ]
         return [*kills, *self._scaled(orders.trainers, now)]
@@ -301,9 +298,6 @@ class Supervision:
                 EndInterrupted(f"interrupted; no cut could be taken in {SAVE_S:g} s{why}")
             )
         return decisions
-
-    def _is_unheard(self, post: _Post) -> bool:
-        return post.kind == "server" and post.uncounted_s >= 2 * self._timeout_s
 
     def _progress(self, work: int) -> None:
         self._work = work

@@ -2,27 +2,23 @@
 
 ::
 
-    secret      256 bits that all roles of one run share
-    proof       that one knows them, without showing them
-    handshake   the frames
-    greeting    their order, at both ends
+    handshake   the frames; the secret that all roles of one run share
+    greeting    their order, at both ends; proof that one knows the secret
 """
 
-from paceline.transport.handshake.greeting import Introduction, Reception
+from paceline.transport.handshake.greeting import NONCE_BYTES, Introduction, Reception
 from paceline.transport.handshake.handshake import (
     FROM_CLIENT,
     Farewell,
     Hello,
     HelloCheck,
     Proof,
+    Secret,
     Welcome,
-    admit,
     check_welcome,
     decode_answer,
-    decode_as,
+    decode_farewell,
 )
-from paceline.transport.handshake.proof import NONCE_BYTES
-from paceline.transport.handshake.secret import Secret
 
 __all__ = [
     "FROM_CLIENT",
@@ -35,8 +31,7 @@ __all__ = [
     "Reception",
     "Secret",
     "Welcome",
-    "admit",
     "check_welcome",
     "decode_answer",
-    "decode_as",
+    "decode_farewell",
 ]

@@ -1,4 +1,4 @@
-"""Who may come in: the first frames of every connection.
+"""Who may come in: the first frames of every connection, and the run's secret.
 
 ::
 
@@ -17,22 +17,85 @@
     instead of any answer: Farewell(reason), then the end
 
 Nothing else is read or sent before. On one host the Unix socket's folder and the peer's
-user id are proof enough; `greeting` has the order of the frames, `proof` what is proved.
+user id are proof enough; `greeting` has the order of the frames, and what is proved.
 
-Pure.
+Pure, but for `Secret.fresh`.
 """
 
+import hmac
+import secrets
 from collections.abc import Collection
-from typing import Annotated, TypeVar, cast, final
+from typing import Annotated, final
 
 import msgspec
 
-from paceline.errors import ForeignPeer, FrameRefused, HandshakeRefused
+from paceline.errors import ForeignPeer, FrameRefused, HandshakeRefused, UsageError
 from paceline.ids import RoleKind, role_kind
 from paceline.transport.frames import PROTOCOL_VERSION
-from paceline.transport.handshake.secret import Secret
 
-StructT = TypeVar("StructT", bound=msgspec.Struct)
+SECRET_BYTES = 32
+_DIGITS = 2 * SECRET_BYTES
+
+
+@final
+class Secret:
+    """256 random bits that all roles of one run share, and nobody else.
+
+    They travel from the launcher to its processes by environment, and to whoever may read
+    the job folder by a file of mode 0600. They are never an argument of a program, never on
+    the wire, and no log or error shows them: they print as nothing.
+    """
+
+    __slots__ = ("_key",)
+
+    def __init__(self, key: bytes) -> None:
+        assert len(key) == SECRET_BYTES
+        self._key = key
+
+    @classmethod
+    def fresh(cls) -> "Secret":
+        """A secret that nobody else has, from the kernel's generator."""
+        return cls(secrets.token_bytes(SECRET_BYTES))
+
+    @classmethod
+    def parse(cls, text: str, source: str) -> "Secret":
+        """Read what `text` wrote; the error names where it was found.
+
+        Raises:
+            UsageError: it is something else; what it is, is not said.
+        """
+        digits = text.strip()
+        try:
+            key = bytes.fromhex(digits)
+        except ValueError:
+            key = b""
+        if len(key) != SECRET_BYTES:
+            raise UsageError(
+                f"{source}: expected a secret of {_DIGITS} hexadecimal digits, got "
+                f"{len(digits)} characters that are none"
+            )
+        return cls(key)
+
+    def text(self) -> str:
+        """As it is handed on: 64 hexadecimal digits. For environments and files only."""
+        return self._key.hex()
+
+    def sign(self, data: bytes) -> bytes:
+        """HMAC-SHA256 of ``data`` under the secret (RFC 2104): 32 bytes."""
+        return hmac.digest(self._key, data, "sha256")
+
+    def __eq__(self, other: object) -> bool:
+        """Whether both are one secret; how long that takes tells nothing."""
+        if not isinstance(other, Secret):
+            return NotImplemented
+        return hmac.compare_digest(self._key, other._key)
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    def __repr__(self) -> str:
+        return "Secret(...)"
+
 
 Name = Annotated[str, msgspec.Meta(max_length=256)]
 Bits = Annotated[bytes, msgspec.Meta(max_length=64)]
@@ -90,17 +153,22 @@ FROM_CLIENT: msgspec.msgpack.Decoder[msgspec.Struct] = msgspec.msgpack.Decoder(F
 _FROM_LISTENER: msgspec.msgpack.Decoder[FromListener] = msgspec.msgpack.Decoder(
     FromListener
 )
-_decoders: dict[type[msgspec.Struct], msgspec.msgpack.Decoder[msgspec.Struct]] = {
-    kind: msgspec.msgpack.Decoder(kind) for kind in (Hello, Farewell)
-}
+_FAREWELL = msgspec.msgpack.Decoder(Farewell)
 
 
 @final
 class HelloCheck:
-    """What a listener asks of those who come."""
+    """Lets in roles of some kinds, of one run and this version.
+
+    ``role`` is the listener's owner; the run's secret is to be proved over TCP.
+    """
 
     def __init__(
-        self, run: str, role: str, kinds: Collection[RoleKind], secret: Secret | None
+        self,
+        run: str,
+        role: str,
+        kinds: Collection[RoleKind],
+        secret: Secret | None = None,
     ) -> None:
         self.role = role
         self.secret = secret
@@ -123,20 +191,6 @@ class HelloCheck:
         return Welcome(run=self._run, role=self.role)
 
 
-def admit(
-    run: str, role: str, kinds: Collection[RoleKind], secret: Secret | None = None
-) -> HelloCheck:
-    """A check that lets in roles of these kinds, of this run and version.
-
-    Args:
-        run: id of the run.
-        role: role id of the listener's owner.
-        kinds: the kinds of role that have business here.
-        secret: the run's, to be proved over TCP.
-    """
-    return HelloCheck(run, role, kinds, secret)
-
-
 def check_welcome(hello: Hello, welcome: Welcome) -> None:
     """Compare what has been reached with what was meant.
 
@@ -147,14 +201,12 @@ def check_welcome(hello: Hello, welcome: Welcome) -> None:
     _expect(hello.role, "run", hello.run, welcome.run)
 
 
-def decode_as(kind: type[StructT], message: msgspec.Raw) -> StructT:
-    """Decode a `Hello` or `Farewell`, or raise `FrameRefused`."""
+def decode_farewell(message: msgspec.Raw) -> Farewell:
+    """Decode why a listener closes, or raise `FrameRefused`."""
     try:
-        return cast(StructT, _decoders[kind].decode(message))
+        return _FAREWELL.decode(message)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise FrameRefused(
-            f"expected {kind.__name__}, got something else: {error}"
-        ) from error
+        raise FrameRefused(f"expected Farewell, got something else: {error}") from error
 
 
 def decode_answer(message: msgspec.Raw) -> FromListener:

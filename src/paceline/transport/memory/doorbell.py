@@ -8,15 +8,13 @@ Words are 8 bytes, little endian; the kernel looks at the lower 4.
 
 Waits: `wait_change`, as long as it is told to. Any thread; Python runs on meanwhile.
 
-Source: futex(2). Only for x86-64 (`paceline.transport.memory.lent_memory.is_supported`).
+Source: futex(2). Only for x86-64 (`paceline.transport.memory.shared_memory.is_supported`).
 """
 
 import ctypes
 from typing import Any, Final, final
 
-import numpy as np
-
-Bytes = np.ndarray[Any, np.dtype[np.uint8]]
+from paceline.transport.frames import ByteArray
 
 _FUTEX: Final = 202  # the number of the system call
 _WAIT, _WAKE = 0, 1
@@ -31,7 +29,7 @@ class _TimeSpan(ctypes.Structure):
     _fields_ = (("seconds", ctypes.c_long), ("nanoseconds", ctypes.c_long))
 
 
-def wait_change(memory: Bytes, start: int, seen: int, timeout_s: float) -> None:
+def wait_change(memory: ByteArray, start: int, seen: int, timeout_s: float) -> None:
     """Wait while a word is what was ``seen``; it may still be so afterwards.
 
     The word lies in ``memory`` from ``start`` on, a multiple of 8. One that is something
@@ -51,7 +49,7 @@ def wait_change(memory: Bytes, start: int, seen: int, timeout_s: float) -> None:
     )
 
 
-def wake_all(memory: Bytes, start: int) -> None:
+def wake_all(memory: ByteArray, start: int) -> None:
     """Wake all who wait for a word, in any process; it has been changed."""
     _system_call(
         ctypes.c_long(_FUTEX),

@@ -1,7 +1,6 @@
 """Two processes of ours that were made as a pair: frames over a socket, both ways.
 
-Neither comes to the other's door: nobody shakes hands, and no request has a number. What
-one end sends the other receives, in order.
+Neither comes to the other's door: nobody shakes hands, and no request has a number.
 
 Waits: `send` and `receive`, as long as the socket's own time-out lets them. One thread
 sends at a time, and one receives.
@@ -26,8 +25,7 @@ from paceline.transport.frames import (
     encode_frame,
 )
 from paceline.transport.requests import decode_message
-from paceline.transport.streams.receiving import FrameReader, Placed
-from paceline.transport.streams.sending import send_some
+from paceline.transport.streams.pieces import FrameReader, Placed, send_some
 
 T = TypeVar("T")
 

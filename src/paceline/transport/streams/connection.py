@@ -40,26 +40,25 @@ from paceline.transport.frames import (
     encode_frame,
 )
 from paceline.transport.handshake import (
-    Farewell,
     Hello,
     Introduction,
     Proof,
     Welcome,
     decode_answer,
-    decode_as,
+    decode_farewell,
 )
 from paceline.transport.memory import Mailboxes, MailboxOffer, Outgoing, may_share_memory
 from paceline.transport.requests import OpenRequests
 from paceline.transport.streams.complaints import printable
-from paceline.transport.streams.receiving import (
+from paceline.transport.streams.pieces import (
     FrameReader,
     Placed,
     Wait,
+    send_some,
     wait_readable,
     wait_ready,
     wait_writable,
 )
-from paceline.transport.streams.sending import send_some
 
 _LEAVE_TIMEOUT_S = 5.0
 _OTHER_READS_S = 0.05
@@ -89,11 +88,7 @@ def connect_stream(
 ) -> "StreamConnection":
     """Shake hands over a connected, non-blocking socket, which is closed if it fails.
 
-    Raises:
-        PeerLost: the listener hung up.
-        ForeignPeer: the listener belongs to another run, version or secret.
-        HandshakeRefused: it is another role's, is full, or is none of ours at all.
-        DeadlineExceeded: the listener does not answer within ``timeout_s``.
+    Raises what `paceline.transport.opening.connect` does.
     """
     try:
         welcome = _shake_hands(sock, introduction, Deadline(clock, timeout_s))
@@ -136,7 +131,7 @@ def _shake_hands(
                 raise DeadlineExceeded("no answer to a hello in time")
         kind, raw = answers.pop()
         if kind is Kind.ERROR:
-            farewell = decode_as(Farewell, raw)
+            farewell = decode_farewell(raw)
             refused = ForeignPeer if farewell.is_foreign else HandshakeRefused
             raise refused(printable(farewell.reason))
         answer = introduction.answer(decode_answer(raw))
@@ -320,7 +315,7 @@ class StreamConnection(Connection):
 
     def _place(self, preamble: Preamble, header: Header) -> Placed:
         if preamble.kind is Kind.ERROR:
-            reason = decode_as(Farewell, header.message).reason
+            reason = decode_farewell(header.message).reason
             raise PeerLost(f"the other end closed: {printable(reason)}")
         message, buffers = self._requests.place(preamble.request_id, header)
         if header.place is not None:

@@ -1,8 +1,4 @@
-"""What is different between kinds of stream sockets, for those who listen.
-
-The kinds are `unix_socket` and `tcp_socket`; everything behind the door is one
-`StreamListener`.
-"""
+"""What is different between kinds of stream sockets, for those who listen."""
 
 import socket
 from abc import ABC, abstractmethod
@@ -36,12 +32,8 @@ class Door(ABC):
 
     @abstractmethod
     def place(self, sock: socket.socket) -> bytes:
-        """Where the other end has reached us, as it sees it too; see `proof`."""
+        """Where the other end has reached us, as it sees it too; see `greeting`."""
 
     @abstractmethod
     def vacate(self) -> None:
         """Give the address back; what is connected stays so. Once."""
-
-    def close(self) -> None:
-        """Close the socket; nobody waits at it any more."""
-        self.socket.close()

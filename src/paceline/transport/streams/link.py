@@ -14,7 +14,7 @@ import select
 import socket
 import threading
 from collections.abc import Sequence
-from typing import NamedTuple, final
+from typing import final
 
 import msgspec
 
@@ -38,40 +38,37 @@ from paceline.transport.handshake import FROM_CLIENT, Farewell, Reception
 from paceline.transport.memory import Incoming, MailboxOffer, decode_offer, find
 from paceline.transport.requests import decode_message
 from paceline.transport.service import Peer
-from paceline.transport.streams.receiving import Frame, FrameReader, Placed
-from paceline.transport.streams.sending import Outbox
+from paceline.transport.streams.pieces import Frame, FrameReader, Outbox, Placed
 
 _REASON_CHARACTERS = 2000
-
-
-class Guest(NamedTuple):
-    """Who was let in at the door, from where, and by when it must have shaken hands."""
-
-    sock: socket.socket
-    origin: str
-    reception: Reception
-    greeting: Deadline
 
 
 @final
 class Link:
     """A socket with its partial frames, its unsent replies, and who is at the other end."""
 
-    def __init__(self, guest: Guest, epoll: select.epoll, outbox: Outbox) -> None:
-        self.fd = guest.sock.fileno()
-        self.origin = guest.origin
-        self.reception = (
-            guest.reception
-        )  # by the attending thread, before the peer is known
-        self.greeting = guest.greeting
+    def __init__(
+        self,
+        sock: socket.socket,
+        origin: str,
+        reception: Reception,
+        greeting: Deadline,
+        epoll: select.epoll,
+        outbox: Outbox,
+    ) -> None:
+        """Take over an accepted socket that must shake hands by ``greeting``."""
+        self.fd = sock.fileno()
+        self.origin = origin  # where it comes from, for the log
+        self.reception = reception  # by the attending thread, before the peer is known
+        self.greeting = greeting
         self.peer: Peer | None = None  # by the attending thread; None until it is welcome
         self.limits = HANDSHAKE_LIMITS
-        self._socket = guest.sock
+        self._socket = sock
         self._epoll = epoll
         self._outbox = outbox
         self._decoder = FROM_CLIENT
         self._reader = FrameReader(HANDSHAKE_LIMITS, self._place)  # by the attending thread
-        self._is_unix = guest.sock.family == socket.AF_UNIX
+        self._is_unix = sock.family == socket.AF_UNIX
         self._mailbox: Incoming | None = None  # by the attending thread
         # Guards the three fields below, and arming: a socket is armed only while nobody
         # attends it and before it is closed.

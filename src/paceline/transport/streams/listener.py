@@ -54,9 +54,8 @@ from paceline.transport.listener import DEFAULT_BOUNDS, Bounds, Listener, Reques
 from paceline.transport.service import Gathers, Peer, Service
 from paceline.transport.streams.complaints import Complaints
 from paceline.transport.streams.door import Door
-from paceline.transport.streams.link import Guest, Link
-from paceline.transport.streams.receiving import Frame
-from paceline.transport.streams.sending import Outbox
+from paceline.transport.streams.link import Link
+from paceline.transport.streams.pieces import Frame, Outbox
 
 logger = logging.getLogger("paceline.transport")
 
@@ -128,7 +127,7 @@ class StreamListener(Listener):
         deadline = Deadline(self._clock, timeout_s)
         for thread in self._threads:
             thread.join(deadline.remaining_s())
-        self._door.close()
+        self._door.socket.close()
         busy = [thread.name for thread in self._threads if thread.is_alive()]
         if busy:
             raise DeadlineExceeded(
@@ -291,12 +290,15 @@ class StreamListener(Listener):
         bounds = self._bounds
         try:
             self._door.prepare(sock)
-            guest = self._guest(sock)
+            place, origin = self._door.place(sock), self._door.origin(sock)
         except OSError:  # it came and went
             sock.close()
             return
+        nonce = secrets.token_bytes(NONCE_BYTES)
+        reception = Reception(self._hello_check, self._door.secret, place, nonce)
+        greeting = Deadline(self._clock, bounds.handshake_s)
         outbox = Outbox(sock, bounds.credit_bytes, bounds.patience_s, self._clock)
-        link = Link(guest, self._epoll, outbox)
+        link = Link(sock, origin, reception, greeting, self._epoll, outbox)
         if len(self._strangers) >= bounds.num_strangers:
             self._displace()
         with self._lock:
@@ -310,16 +312,6 @@ class StreamListener(Listener):
             self._turn_away(link, objection, "stranger")
         if not link.end():
             self._drop(link)
-
-    def _guest(self, sock: socket.socket) -> Guest:
-        reception = Reception(
-            self._hello_check,
-            self._door.secret,
-            self._door.place(sock),
-            secrets.token_bytes(NONCE_BYTES),
-        )
-        greeting = Deadline(self._clock, self._bounds.handshake_s)
-        return Guest(sock, self._door.origin(sock), reception, greeting)
 
     def _displace(self) -> bool:
         """Push out the oldest stranger; whoever attends it closes it. False: none there."""

@@ -49,7 +49,7 @@ def reach_tcp(where: TcpAddress, timeout_s: float) -> socket.socket:
 
 
 def place_reached(sock: socket.socket) -> bytes:
-    """Where a connected socket has reached its listener; see `proof`."""
+    """Where a connected socket has reached its listener; see `greeting`."""
     return _place(sock.getpeername())
 
 

@@ -16,7 +16,7 @@ from typing import final
 from paceline.errors import DeadlineExceeded, PeerLost, UsageError
 from paceline.transport.address import UnixAddress
 from paceline.transport.streams.door import Door
-from paceline.transport.streams.sending import prepare
+from paceline.transport.streams.pieces import prepare
 
 _BACKLOG = 4096
 

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from paceline.config import Async, JobConfig, Pace, Sync
 from paceline.launch.embedded import EmbeddedJob
-from paceline.trainer.engine.tracked_transfer import average
+from paceline.trainer.engine.tracked_objects import average
 
 RECORDS, BATCH, TASK = 124, 4, 12  # uneven: the last tasks are not for everybody
 TRAINERS = 3

@@ -9,7 +9,7 @@ from torch import nn
 
 import paceline
 from paceline.config import DiLoCo
-from paceline.pace.fragments import batches_of_turn, cut_fragments
+from paceline.pace.policy import batches_of_turn, cut_fragments
 from tests.cluster.test_local_steps import (
     BATCH,
     RECORDS,

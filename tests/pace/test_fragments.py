@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paceline.config import DiLoCo, LocalSGD, Pace, Sync
-from paceline.pace.fragments import (
+from paceline.pace.policy import (
     batches_of_turn,
     cut_fragments,
     fragments_of,

@@ -13,7 +13,7 @@ from paceline.messages.data import KeepTracked, Pull, Pulled, Push
 from paceline.messages.peers import AskValues, Values
 from paceline.messages.shared import Lease, Message, PartSpec, StageSpec
 from paceline.messages.trainer import Leave, Tick
-from paceline.pace.fragments import takes_turns
+from paceline.pace.policy import takes_turns
 from paceline.trainer.acts import Act, Ask, Collect, Lost, Pause, Replies
 from paceline.trainer.holdings import SharedPart
 from paceline.trainer.protocol import TrainerProtocol

@@ -13,8 +13,7 @@ from paceline.messages.waits import Wait
 from paceline.params.codecs.named import codec_of
 from paceline.trainer.client.driver import Payload
 from paceline.trainer.rows.embedding import Embedding
-from paceline.trainer.rows.requests import WantedRows, pushed_with, row_requests
-from paceline.trainer.rows.routing import route_ids
+from paceline.trainer.rows.routing import WantedRows, pushed_with, route_ids, row_requests
 from paceline.trainer.session import Session
 from tests.trainer.fake_job import FakeJob
 

@@ -11,7 +11,7 @@ from paceline.errors import UsageError
 from paceline.forecast.models import Compute, Deaths, Lognormal, Network, Pauses
 from paceline.messages.shared import OptimizerSpec, ParameterSpec, PartSpec, StageSpec
 from paceline.pace.changing import begun
-from paceline.pace.fragments import takes_turns
+from paceline.pace.policy import takes_turns
 
 TASKS_PER_TRAINER = 2  # at least, where only steps are asked for
 

@@ -15,8 +15,13 @@ import msgspec
 from paceline.config import Adam, Auto, Combine, FirstAdam, Pace
 from paceline.messages.shared import OptimizerSpec, PartSpec, TableSpec
 from paceline.pace.auto import steps_of
-from paceline.pace.fragments import takes_turns
-from paceline.pace.policy import outer_kind, outer_step, steps_locally, why_not_beside
+from paceline.pace.policy import (
+    outer_kind,
+    outer_step,
+    steps_locally,
+    takes_turns,
+    why_not_beside,
+)
 from paceline.pace.tables import is_table, why_not_for_table, why_not_locked
 from paceline.params.guarding import why_not_guarded
 from paceline.params.hogwild import why_not_hogwild

@@ -7,11 +7,10 @@ Pure.
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from paceline.config import SSP, Async, AsyncDiLoCo, DiLoCo, LocalSGD, Pace, Sync
 from paceline.messages.shared import Hyper, PartPlan
-from paceline.pace.fragments import are_fragments, takes_turns
 from paceline.pace.guards import trains_old_again
 from paceline.pace_specs.presets import Grace
 
@@ -216,3 +215,60 @@ def weigh(pace: Pace, records: int, total: int) -> float:
     """
     is_sum = isinstance(pace, Sync) and pace.reduce == "sum"
     return 1.0 if is_sum else records / max(total, 1)
+
+
+def fragments_of(pace: Pace) -> int:
+    """How many parts of its own a model is shared as, whose rounds take turns.
+
+    ::
+
+        batch       h/3 . . . . 2h/3 . . . . h . . . . 4h/3 . . . . 5h/3
+        pushed      fragment 0  fragment 1   fragment 2  fragment 0   fragment 1
+
+    Each has a round every ``h`` batches, and the rounds of all are spread evenly, so that a
+    third of the bytes goes out at a time (Douillard et al. 2025, Streaming DiLoCo,
+    algorithm 2).
+    """
+    return pace.fragments if isinstance(pace, DiLoCo) else 1
+
+
+def round_overlap(pace: Pace) -> int:
+    """Batches that a trainer goes on for while a round of its own is under way."""
+    return pace.overlap if isinstance(pace, DiLoCo) else 0
+
+
+def mix_of(pace: Pace) -> float:
+    """What of a trainer's own stays after a round: ``mix * own + (1 - mix) * shared``."""
+    return pace.mix if isinstance(pace, DiLoCo) else 0.0
+
+
+def takes_turns(pace: Pace) -> bool:
+    """Whether pushes are due by turns, and need not be waited for at once."""
+    return fragments_of(pace) > 1 or round_overlap(pace) > 0
+
+
+def are_fragments(paces: Sequence[Pace]) -> bool:
+    """Whether parts of these paces are fragments of one model, or some of them."""
+    return len(set(paces)) == 1 and len(paces) <= fragments_of(paces[0])
+
+
+def batches_of_turn(pace: Pace, fragment: int) -> int:
+    """Batches between the push before and that of a fragment; of all, they make `every`."""
+    assert isinstance(pace, DiLoCo)
+    every, count = pace.every, pace.fragments
+    return every * (fragment + 1) // count - every * fragment // count
+
+
+def cut_fragments(sizes: Sequence[int], count: int) -> tuple[tuple[int, ...], ...]:
+    """Whole parameters of these ``sizes`` dealt out, so that fragments are nearly of one.
+
+    The largest first, each to the fragment that has the least so far: the numbers of its
+    parameters, ascending; none is empty. The same on every machine; the paper finds that
+    fragments of neighbors are no better than others.
+    """
+    assert 1 <= count <= len(sizes)
+    fragments: list[list[int]] = [[] for _ in range(count)]
+    for index in sorted(range(len(sizes)), key=lambda one: (-sizes[one], one)):
+        least = min(fragments, key=lambda one: (sum(sizes[i] for i in one), len(one)))
+        least.append(index)
+    return tuple(sorted(tuple(sorted(one)) for one in fragments))

@@ -5,7 +5,7 @@ from typing import Literal, get_args
 import msgspec
 
 from paceline.codec_names import require_codec
-from paceline.pace_specs.checks import is_number, require
+from paceline.pace_specs.checks import is_number, require, require_word
 from paceline.pace_specs.guards import Guards, refuse_guards, written
 
 Looseness = Literal["sync", "ssp:1", "ssp:3", "ssp:8", "async"]
@@ -67,10 +67,7 @@ class Auto(msgspec.Struct, frozen=True, tag="auto", kw_only=True):
             is_number(self.alarm) and self.alarm > 0,
             f"auto: alarm is a number of deviations > 0, got {self.alarm!r}",
         )
-        require(
-            self.reduce in get_args(Reduction),
-            f"auto: reduce is 'mean' or 'sum', got {self.reduce!r}",
-        )
+        require_word("auto", "reduce", self.reduce, "mean", "sum")
         require_codec("auto", self.codec)
         refuse_guards("auto", self.guards, _NO_AGE)
 

@@ -22,12 +22,18 @@ def is_whole(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def require_every(pace: str, every: object) -> None:
-    """Raise a `UsageError` unless it is a number of batches."""
+def require_count(pace: str, option: str, value: object, what: str, least: int) -> None:
+    """Raise a `UsageError` unless an option is a number of these from ``least`` on."""
     require(
-        is_whole(every) and every >= 1,  # type: ignore[operator]  # it is a whole number
-        f"{pace}: every is a number of batches >= 1, got {every!r}",
+        is_whole(value) and value >= least,  # type: ignore[operator]  # it is a whole number
+        f"{pace}: {option} is a number of {what} >= {least}, got {value!r}",
     )
+
+
+def require_word(pace: str, option: str, value: str, one: str, other: str) -> None:
+    """Raise a `UsageError` unless an option is one of two words."""
+    text = f"{pace}: {option} is {one!r} or {other!r}, got {value!r}"
+    require(value in (one, other), text)
 
 
 def require_outer(pace: str, lr: object, momentum: object) -> None:

@@ -9,12 +9,18 @@ Sources: Zhang and others 2015 (arXiv 1511.05950) for the step by age; Zheng and
 """
 
 from collections.abc import Collection, Mapping
-from typing import Literal, get_args
+from typing import Literal
 
 import msgspec
 
 from paceline.errors import UsageError
-from paceline.pace_specs.checks import is_number, is_whole, require
+from paceline.pace_specs.checks import (
+    is_number,
+    is_whole,
+    require,
+    require_count,
+    require_word,
+)
 
 Old = Literal["drop", "again"]
 
@@ -58,10 +64,7 @@ class Guards(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             self.drop is None or (is_whole(self.drop) and self.drop >= 0),
             f"guards: drop is an age >= 0, in updates, got {self.drop!r}",
         )
-        require(
-            self.old in get_args(Old),
-            f"guards: old is 'drop' or 'again', got {self.old!r}",
-        )
+        require_word("guards", "old", self.old, "drop", "again")
         require(
             self.drop is not None or self.old == "drop",
             "guards: old='again' without drop: nothing is too old where no age is",
@@ -70,10 +73,8 @@ class Guards(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             self.norm is None or (is_number(self.norm) and self.norm > 1),
             f"guards: norm is a multiple of the usual norm > 1, got {self.norm!r}",
         )
-        require(
-            self.warmup is None or (is_whole(self.warmup) and self.warmup >= 1),
-            f"guards: warmup is a number of updates >= 1, got {self.warmup!r}",
-        )
+        if self.warmup is not None:
+            require_count("guards", "warmup", self.warmup, "updates", 1)
 
 
 GUARD_OPTIONS = Guards.__struct_fields__

@@ -5,7 +5,7 @@ command line takes it and `paceline.pace_specs.parsing` reads it back. What they
 `paceline.pace` says.
 """
 
-from typing import Literal, get_args
+from typing import Literal
 
 import msgspec
 
@@ -15,8 +15,9 @@ from paceline.pace_specs.checks import (
     is_number,
     is_whole,
     require,
-    require_every,
+    require_count,
     require_outer,
+    require_word,
 )
 from paceline.pace_specs.guards import IN_ROUNDS, Guards, refuse_guards, written
 
@@ -57,18 +58,9 @@ class Sync(msgspec.Struct, frozen=True, tag="sync", kw_only=True):
     guards: Guards | None = None
 
     def __post_init__(self) -> None:
-        require(
-            self.reduce in get_args(Reduce),
-            f"sync: reduce is 'mean' or 'sum', got {self.reduce!r}",
-        )
-        require(
-            is_whole(self.backup) and self.backup >= 0,
-            f"sync: backup is a number of trainers >= 0, got {self.backup!r}",
-        )
-        require(
-            self.late in get_args(Late),
-            f"sync: late is 'drop' or 'again', got {self.late!r}",
-        )
+        require_word("sync", "reduce", self.reduce, "mean", "sum")
+        require_count("sync", "backup", self.backup, "trainers", 0)
+        require_word("sync", "late", self.late, "drop", "again")
         require(
             self.backup > 0 or self.late == "drop",
             "sync: late='again' without backup: nobody is late where all are waited for",
@@ -99,10 +91,7 @@ class SSP(msgspec.Struct, frozen=True, tag="ssp"):
     guards: Guards | None = None
 
     def __post_init__(self) -> None:
-        require(
-            is_whole(self.staleness) and self.staleness >= 0,
-            f"ssp: staleness is a number of steps >= 0, got {self.staleness!r}",
-        )
+        require_count("ssp", "staleness", self.staleness, "steps", 0)
         require_codec("ssp", self.codec)
         refuse_guards("ssp", self.guards, _with_codec(self.codec))
 
@@ -137,19 +126,10 @@ class Async(msgspec.Struct, frozen=True, tag="async", kw_only=True):
     guards: Guards | None = None
 
     def __post_init__(self) -> None:
-        require(
-            self.isolation in get_args(Isolation),
-            f"async: isolation is 'serial' or 'hogwild', got {self.isolation!r}",
-        )
-        for name, value in (("push", self.push_every), ("pull", self.pull_every)):
-            require(
-                is_whole(value) and value >= 1,
-                f"async: {name} is a number of batches >= 1, got {value!r}",
-            )
-        require(
-            is_whole(self.merge) and self.merge >= 1,
-            f"async: merge is a number of pushes >= 1, got {self.merge!r}",
-        )
+        require_word("async", "isolation", self.isolation, "serial", "hogwild")
+        require_count("async", "push", self.push_every, "batches", 1)
+        require_count("async", "pull", self.pull_every, "batches", 1)
+        require_count("async", "merge", self.merge, "pushes", 1)
         require(
             self.merge == 1 or self.isolation == "serial",
             f"async: merge={self.merge} takes pushes that wait for each other, and with "
@@ -196,7 +176,7 @@ class LocalSGD(msgspec.Struct, frozen=True, tag="local"):
 
     Args:
         every: batches between two rounds.
-        codec: how deltas and values travel, see `paceline.codec_names`; None: as they are.
+        codec: how deltas and values travel (`paceline.codec_names`); None: as is.
         guards: what keeps wild deltas from doing harm, see `Guards`.
     """
 
@@ -205,7 +185,7 @@ class LocalSGD(msgspec.Struct, frozen=True, tag="local"):
     guards: Guards | None = None
 
     def __post_init__(self) -> None:
-        require_every("local", self.every)
+        require_count("local", "every", self.every, "batches", 1)
         require_codec("local", self.codec)
         refuse_guards("local", self.guards, {**_NO_AGE, "warmup": _NO_STEP})
 
@@ -227,7 +207,7 @@ class DiLoCo(msgspec.Struct, frozen=True, tag="diloco"):
             every ``every`` batches, and their rounds are spread evenly (Douillard 2025).
         overlap: batches that a trainer goes on for before it takes in a round's values.
         mix: the share of its own values in those that it then goes on with.
-        codec: how deltas and values travel, see `paceline.codec_names`; None: as they are.
+        codec: how deltas and values travel (`paceline.codec_names`); None: as is.
         quorum: deltas that let a round close without the others (2604.21428): theirs go
             into a later one. None: a round waits for all.
         grace: seconds that a round with a quorum waits for more; ``"auto"``: as long as
@@ -247,7 +227,7 @@ class DiLoCo(msgspec.Struct, frozen=True, tag="diloco"):
     guards: Guards | None = None
 
     def __post_init__(self) -> None:
-        require_every("diloco", self.every)
+        require_count("diloco", "every", self.every, "batches", 1)
         require_outer("diloco", self.outer_lr, self.outer_momentum)
         self._require_turns()
         require_codec("diloco", self.codec)
@@ -279,10 +259,8 @@ class DiLoCo(msgspec.Struct, frozen=True, tag="diloco"):
 
     def _require_quorum(self) -> None:
         quorum, grace = self.quorum, self.grace
-        require(
-            quorum is None or (is_whole(quorum) and quorum >= 1),
-            f"diloco: quorum is a number of trainers >= 1, got {quorum!r}",
-        )
+        if quorum is not None:
+            require_count("diloco", "quorum", quorum, "trainers", 1)
         require(
             grace == "auto" or (is_number(grace) and grace >= 0),
             f"diloco: grace is 'auto' or seconds >= 0, got {grace!r}",
@@ -316,7 +294,7 @@ class AsyncDiLoCo(msgspec.Struct, frozen=True, tag="async-diloco"):
             many as there are trainers.
         adapt: slower trainers take fewer batches, in proportion to their measured speed,
             so that deltas are equally old (dynamic local updates); else ``every``, too.
-        codec: how deltas and values travel, see `paceline.codec_names`; None: as they are.
+        codec: how deltas and values travel (`paceline.codec_names`); None: as is.
         guards: what keeps old, wild or early deltas from doing harm, see `Guards`.
     """
 
@@ -329,12 +307,9 @@ class AsyncDiLoCo(msgspec.Struct, frozen=True, tag="async-diloco"):
     guards: Guards | None = None
 
     def __post_init__(self) -> None:
-        require_every("async-diloco", self.every)
+        require_count("async-diloco", "every", self.every, "batches", 1)
         require_outer("async-diloco", self.outer_lr, self.outer_momentum)
-        require(
-            is_whole(self.delay) and self.delay >= 1,
-            f"async-diloco: delay is a number of deltas >= 1, got {self.delay!r}",
-        )
+        require_count("async-diloco", "delay", self.delay, "deltas", 1)
         require(
             isinstance(self.adapt, bool),
             f"async-diloco: adapt is True or False, got {self.adapt!r}",

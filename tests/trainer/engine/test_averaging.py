@@ -4,8 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from paceline.trainer.engine.tracked_objects import Tracker
-from paceline.trainer.engine.tracked_transfer import average, average_states
+from paceline.trainer.engine.tracked_objects import Tracker, average, average_states
 
 
 def test_floats_are_weighted_by_records() -> None:

@@ -1,7 +1,6 @@
 """States of tracked objects on their way into them."""
 
-from paceline.trainer.engine.tracked_objects import Tracker
-from paceline.trainer.engine.tracked_transfer import TrackedCarrying
+from paceline.trainer.engine.tracked_objects import TrackedCarrying, Tracker
 from paceline.trainer.protocol.tracking import Tracking
 
 

@@ -8,7 +8,7 @@ from torch import nn
 
 from paceline.errors import UsageError
 from paceline.trainer.encoding.state_codec import encode_state
-from paceline.trainer.engine.tracked_transfer import average_states
+from paceline.trainer.engine.tracked_objects import average_states
 from paceline.trainer.model.beside import Buffers
 
 

@@ -76,6 +76,6 @@ def test_gradients_go_ahead_of_their_push_only_where_the_pace_lets_them() -> Non
 def test_values_may_come_while_the_user_computes_only_where_pushes_overlap() -> None:
     numbers, spec = numbers_and_spec()
     apart = follow(numbers, spec, Async(pull_every=2))
-    assert all(memory._is_apart for memory in numbers.memory)
+    assert all(memory.is_apart for memory in numbers.memory)
     follow(numbers, apart, Sync())
-    assert not any(memory._is_apart for memory in numbers.memory)
+    assert not any(memory.is_apart for memory in numbers.memory)

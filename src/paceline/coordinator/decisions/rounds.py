@@ -49,8 +49,13 @@ from paceline.coordinator.ledgers import (
 from paceline.messages.locking import CommitStep
 from paceline.messages.meeting import Exchange, LivingTrainer, Meet, MeetAgain, Peers
 from paceline.messages.shared import Done, PartSpec, Refusal, RefusalKind
-from paceline.pace.fragments import takes_turns
-from paceline.pace.policy import backups_of, carries_over, is_in_step, updates_in_rounds
+from paceline.pace.policy import (
+    backups_of,
+    carries_over,
+    is_in_step,
+    takes_turns,
+    updates_in_rounds,
+)
 
 _VOID = "a trainer came to the round, or left it, after its values were exchanged"
 

@@ -1,12 +1,6 @@
 """The connections of one trainer to all others: made when needed, again after a loss.
 
-Any thread may ask for one.
-
-Waits: to connect, as long as the connector does.
-
-Where a trainer may be made to fail, by what it is about to say.
-
-Waits for nothing. The acting thread.
+Any thread may ask for one. Waits: to connect, as long as the connector does.
 """
 
 import threading
@@ -22,8 +16,8 @@ from paceline.messages.shared import Message
 from paceline.messages.trainer import Tick
 from paceline.transport.connection import Connection
 
-ConnectCoordinator = Callable[[int], Connection]
-ConnectServer = Callable[[str, int], Connection]
+ConnectCoordinator = Callable[[int], Connection]  # incarnation -> a fresh connection
+ConnectServer = Callable[[str, int], Connection]  # (address, incarnation) -> the same
 
 
 @final
@@ -31,12 +25,6 @@ class Courier:
     """The connections of one trainer: made when needed, and again after a loss."""
 
     def __init__(self, coordinator: ConnectCoordinator, server: ConnectServer) -> None:
-        """Connect to nobody yet.
-
-        Args:
-            coordinator: incarnation -> a fresh connection.
-            server: (address, incarnation) -> a fresh connection.
-        """
         self._connect_coordinator, self._connect_server = coordinator, server
         self._lock = threading.Lock()  # guards the fields below
         self._connections: dict[str, Connection] = {}  # {role: connection}
@@ -46,8 +34,6 @@ class Courier:
 
     def reach(self, role: str, address: str, incarnation: int) -> Connection:
         """The connection to a role; the coordinator needs no address.
-
-        Waits: to connect, as long as the connector does.
 
         Raises:
             TransportError: nobody is there.

@@ -103,29 +103,21 @@ class _Sending(NamedTuple):
 
 @final
 class Driver:
-    """Drives acts to their results.
-
-    Attributes:
-        waits: what the acting thread waits for; nothing while it computes.
-        asked_s: when the coordinator answered last, on the driver's clock.
-        stopwatch: how long batches take; it stands still while an act waits.
-        locks: that are held, and heard of.
-        clock: for deadlines.
-    """
+    """Drives acts to their results."""
 
     def __init__(
         self, protocol: TrainerProtocol, courier: Courier, clock: Clock, timeout_s: float
     ) -> None:
         """Carry for one trainer; a reply that takes longer than ``timeout_s`` is lost."""
         self.waits = Waits(protocol.trainer, clock)
-        self.asked_s = clock.now_s()
+        self.asked_s = clock.now_s()  # when the coordinator answered last
         self.stopwatch, self.clock = Stopwatch(clock), clock
         self._protocol, self._courier = protocol, courier
-        self._clock, self._timeout_s = clock, timeout_s
+        self._timeout_s = timeout_s
         self._pid = os.getpid()
         self._closing = threading.Event()
         self._posted: dict[int, _Sending] = {}
-        self.locks = LockKeeper(self._tell_server)
+        self.locks = LockKeeper(lambda server, message: self._call(server, message, 1.0))
 
     def run(self, act: Act[T], attach: Attach = bare) -> T:
         """Drive an act to its end.
@@ -141,7 +133,7 @@ class Driver:
                 "use it: read data there, train here"
             )
         replies: Replies = {}
-        began_s, worked_s = self._clock.now_s(), self._clock.worked_s()
+        began_s, worked_s = self.clock.now_s(), self.clock.worked_s()
         try:
             self._protocol.asking.now_s = began_s
             wanted = next(act)
@@ -160,7 +152,7 @@ class Driver:
                     self._forget()
                 else:
                     self._pause(wanted)
-                self._protocol.asking.now_s = self._clock.now_s()
+                self._protocol.asking.now_s = self.clock.now_s()
                 wanted = act.send(replies)
         except StopIteration as done:
             self.waits.rests()
@@ -170,8 +162,8 @@ class Driver:
             self._forget()
             raise
         finally:
-            took_s = self._clock.now_s() - began_s
-            self.stopwatch.waited_s += took_s - (self._clock.worked_s() - worked_s)
+            took_s = self.clock.now_s() - began_s
+            self.stopwatch.waited_s += took_s - (self.clock.worked_s() - worked_s)
 
     def tell_computed(self) -> None:
         """Tell how long batches took since this was told last; any thread may call."""
@@ -192,7 +184,7 @@ class Driver:
 
     def settle(self, server: str, sent: Sent) -> Message | Lost:
         """Wait for the reply to what `send` has sent."""
-        return self._wait_reply(server, sent, Deadline(self._clock, self._timeout_s))
+        return self._wait_reply(server, sent, Deadline(self.clock, self._timeout_s))
 
     def beat(self) -> None:
         """Give a sign of life, whatever the acting thread does; any thread may call.
@@ -213,7 +205,7 @@ class Driver:
         )
         answer = self._call(COORDINATOR, beat, self._timeout_s)
         protocol.asking.pauses |= isinstance(answer, Beaten) and answer.pauses
-        self.asked_s = self._clock.now_s()
+        self.asked_s = self.clock.now_s()
 
     def close(self) -> None:
         """End a pause of the acting thread; close the connections."""
@@ -221,9 +213,6 @@ class Driver:
         if os.getpid() == self._pid:
             self._courier.close()
             self.locks.stop(self._timeout_s)
-
-    def _tell_server(self, server: str, message: Message) -> None:
-        self._call(server, message, 1.0)
 
     def _pause(self, pause: Pause) -> None:
         if pause.wait is not None:
@@ -289,7 +278,7 @@ class Driver:
         """Collect the replies."""
         calls, sent, _, replies = sending
         is_push = _are_pushes(calls)
-        deadline = Deadline(self._clock, self._timeout_s)
+        deadline = Deadline(self.clock, self._timeout_s)
         if not aside:
             self.waits.asks(calls)
         try:
@@ -305,7 +294,7 @@ class Driver:
         if isinstance(calls.get(COORDINATOR), Tick):
             failpoint("trainer.after_tick")
         if COORDINATOR in calls:
-            self.asked_s = self._clock.now_s()
+            self.asked_s = self.clock.now_s()
         if not aside:
             self.waits.heard(replies)
         return replies

@@ -34,7 +34,7 @@ class HeldLock(NamedTuple):
 class LockKeeper:
     """Keeps the locks of one trainer until it is stopped."""
 
-    def __init__(self, tell: Callable[[str, KeepLocks], None]) -> None:
+    def __init__(self, tell: Callable[[str, KeepLocks], object]) -> None:
         """Keep none; ``tell`` sends a server a message, and may fail silently."""
         self._tell = tell
         self._lock = threading.Lock()  # guards the two fields below

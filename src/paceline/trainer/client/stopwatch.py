@@ -29,18 +29,14 @@ class Durations(NamedTuple):
 
 @final
 class Stopwatch:
-    """Durations of batches that have not been told yet.
-
-    Attributes:
-        waited_s: how long the trainer has waited for others, in all; the thread that
-            begins and ends batches adds to it.
-    """
+    """Durations of batches that have not been told yet."""
 
     def __init__(self, clock: Clock) -> None:
-        """No batch has begun."""
         self._clock = clock
         self._lock = threading.Lock()  # guards all below
         self._began_s: float | None = None
+        # How long the trainer has waited for others, in all; the thread that begins and
+        # ends batches adds to it.
         self.waited_s = 0.0
         self._waited_before_s = 0.0  # when it began
         self._kept: list[float] = []

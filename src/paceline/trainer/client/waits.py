@@ -44,13 +44,6 @@ class Waits:
     def __init__(
         self, trainer: str, clock: Clock, tell: Callable[[str], None] = _log.warning
     ) -> None:
-        """Nothing is waited for.
-
-        Args:
-            trainer: its role id, which begins each line.
-            clock: the time.
-            tell: takes a line.
-        """
         self._trainer, self._clock, self._tell = trainer, clock, tell
         self._lock = threading.Lock()  # guards all below
         self._began_s: float | None = None  # None: nothing is waited for
@@ -156,7 +149,8 @@ class Waits:
             if isinstance(reply, Waiting | Joined) and reply.wait is not None:
                 self._said = reply.wait
                 return
-            if not is_answer(reply) and not _is_final(reply):
+            is_final = isinstance(reply, Refusal) and reply.kind != "not_ready"
+            if not is_answer(reply) and not is_final:
                 return
         self._end()
 
@@ -197,7 +191,6 @@ class WaitTeller:
     """
 
     def __init__(self, waits: Waits) -> None:
-        """Begin."""
         self._waits = waits
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="trainer-waits", daemon=True)
@@ -211,11 +204,6 @@ class WaitTeller:
     def _run(self) -> None:
         while not self._stopping.wait(LOOK_EVERY_S):
             self._waits.look()
-
-
-def _is_final(reply: object) -> bool:
-    """Whether a reply without what was asked for ends the waiting for it."""
-    return isinstance(reply, Refusal) and reply.kind != "not_ready"
 
 
 def _unanswered(calls: Mapping[str, Message]) -> Wait:

@@ -34,7 +34,6 @@ class GradientCoding:
     """Codes the gradients of one part."""
 
     def __init__(self) -> None:
-        """Nothing is known of the part yet: gradients travel as they are."""
         self._plan: PartPlan | None = None
         self._codec: Codec | None = None
         self._coded: frozenset[int] = frozenset()  # parameters whose dtype is coded
@@ -76,13 +75,9 @@ class GradientCoding:
         return parameter in self._coded
 
     def code_blocks(self, gradients: Mapping[int, ByteArray]) -> dict[int, ByteArray]:
-        """Dense gradients as they travel, when `sent` says so.
+        """Dense gradients ``{parameter: all of it}`` as they travel, when `sent` says so.
 
-        Args:
-            gradients: ``{parameter: all of its gradient}``.
-
-        Returns:
-            ``{slot: code}``, in memory of its own, of blocks that are coded.
+        ``{slot: code}``, in memory of its own, of blocks that are coded.
         """
         self._ready = {}
         if self._codec is None or self._plan is None:

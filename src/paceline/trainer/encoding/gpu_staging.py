@@ -42,8 +42,7 @@ class Copies(Protocol):
     def send_in(self, copies: Sequence[Copy]) -> Callable[[], object]:
         """Copy to the device, before anything that is computed from now on.
 
-        Returns:
-            What waits until the host memory is free again.
+        What is returned waits until the host memory is free again.
         """
 
 
@@ -52,24 +51,20 @@ CopiesOf = Callable[[torch.device], Copies | None]
 
 
 @final
-class CudaCopies:
-    """On a stream of its own, from and to page-locked memory."""
+class _CudaCopies:
+    """`Copies` on a stream of its own, from and to page-locked memory."""
 
     def __init__(self, device: torch.device) -> None:
-        """Make the stream."""
         self._device = device
         self._stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]  # torch's door
 
     def host_like(self, tensor: torch.Tensor) -> torch.Tensor:
-        """See `Copies`."""
         return torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True)
 
     def wait_out(self, copies: Sequence[Copy]) -> None:
-        """See `Copies`."""
         self._run([(host, there) for host, there in copies]).synchronize()
 
     def send_in(self, copies: Sequence[Copy]) -> Callable[[], object]:
-        """See `Copies`."""
         done = self._run([(there, host) for host, there in copies])
         torch.cuda.current_stream(self._device).wait_event(done)
         return done.synchronize
@@ -86,7 +81,7 @@ class CudaCopies:
         return done
 
 
-_made: dict[torch.device, CudaCopies] = {}  # as many as there are GPUs in use
+_made: dict[torch.device, _CudaCopies] = {}  # as many as there are GPUs in use
 
 
 def copies_of(device: torch.device) -> Copies | None:
@@ -94,7 +89,7 @@ def copies_of(device: torch.device) -> Copies | None:
     if device.type != "cuda":
         return None
     if device not in _made:
-        _made[device] = CudaCopies(device)
+        _made[device] = _CudaCopies(device)
     return _made[device]
 
 
@@ -103,19 +98,14 @@ class HostGradients:
     """Gradients of one part as they are sent: on the host."""
 
     def __init__(self, copies_of: CopiesOf = copies_of) -> None:
-        """Hold none."""
         self._copies_of = copies_of
         self._host: dict[int, torch.Tensor] = {}  # {parameter index: where it is copied}
 
     def wait_host(self, gradients: Mapping[int, torch.Tensor]) -> dict[int, torch.Tensor]:
-        """Gradients on the host.
+        """Gradients, dense ones of any device or sparse ones of the host, on the host.
 
-        Args:
-            gradients: by parameter; dense ones on any device, sparse ones on the host.
-
-        Returns:
-            The same ones where they are so already; the others in memory that the next
-            call writes again.
+        The same ones where they are so already; the others in memory that the next call
+        writes again.
         """
         found: dict[int, torch.Tensor] = {}
         out: dict[torch.device, list[Copy]] = {}
@@ -138,15 +128,9 @@ class HostGradients:
 
 @final
 class Home:
-    """Host memory beside one parameter of a device, which brings values home."""
+    """Host memory beside one dense parameter of a device, which brings values home."""
 
     def __init__(self, parameter: torch.Tensor, copies: Copies | None) -> None:
-        """Hold what the parameter holds.
-
-        Args:
-            parameter: dense.
-            copies: of its device.
-        """
         self._is_free: Callable[[], object] = _nothing
         if copies is None:
             self.tensor = parameter.detach().cpu().contiguous().clone()

@@ -30,13 +30,10 @@ _decoder = msgspec.msgpack.Decoder()
 
 
 def encode_state(state: object, name: str, call: str = "track") -> bytes:
-    """A state as bytes.
+    """A state as bytes; ``name`` of the object, and the user's ``call``, are for the error.
 
-    Args:
-        state: nested dictionaries, lists, tuples, sets, counters of numbers, text, bytes,
-            None, tensors and NumPy arrays.
-        name: of the object, for the error.
-        call: what the user called, for the error.
+    It may be of nested dictionaries, lists, tuples, sets and counters of numbers, text,
+    bytes, None, tensors and NumPy arrays.
 
     Raises:
         UsageError: it holds something else; the message says where.

@@ -42,7 +42,8 @@ class ParameterMemory:
     """Where a parameter's values are read from and land.
 
     A contiguous CPU parameter is its own memory; any other has a copy beside it, which
-    `settle` brings home; so has every one whose values may come at any time (``apart``).
+    `settle` brings home: the user may move it to another device at any time. So has every
+    one whose values may come at any time (``apart``).
     """
 
     def __init__(
@@ -52,23 +53,13 @@ class ParameterMemory:
         apart: bool = False,
         copies_of: CopiesOf | None = None,
     ) -> None:
-        """Watch one parameter; the user may move it to another device at any time.
-
-        Args:
-            parameter: the user's.
-            apart: its values may come at any time.
-            copies_of: for every device; None: the CPU needs none.
-        """
-        self._parameter, self._is_apart, self._copies_of = parameter, apart, copies_of
+        self.is_apart = apart
+        self._parameter, self._copies_of = parameter, copies_of  # None: the CPU needs none
         self._where = 0
         self._array: ByteArray | None = None
         self._beside: Home | None = None
         self._is_beside_whole = True  # whether all of it is to be brought home, or `_rows`
         self._rows: list[torch.Tensor] = []
-
-    def follow_overlap(self, *, apart: bool) -> None:
-        """Whether values may come at any time from now on; none are on their way."""
-        self._is_apart = apart
 
     def read(self, block: Block) -> ByteArray:
         """The bytes of a block's values now."""
@@ -83,10 +74,8 @@ class ParameterMemory:
     def put_rows(self, block: Block, rows: Int64s, values: ByteArray) -> None:
         """Write some rows of a block of a parameter (rows, dim); `settle` afterwards.
 
-        Args:
-            block: whole rows.
-            rows: int64 (k,), distinct, counted from the block's first.
-            values: the bytes of the rows (k, dim).
+        ``rows``: int64 (k,), distinct, counted from the first of the block, which has whole
+        rows. ``values``: the bytes of the rows (k, dim).
         """
         if not len(rows):
             return
@@ -102,7 +91,7 @@ class ParameterMemory:
         parameter = self._parameter
         size, copies = parameter.element_size(), self._copies()
         is_own = parameter.device.type == "cpu" and parameter.is_contiguous()
-        if is_own and copies is None and not self._is_apart:
+        if is_own and copies is None and not self.is_apart:
             if self._array is None or self._where != parameter.data_ptr():
                 self._array, self._where = byte_array(parameter), parameter.data_ptr()
                 self._beside = None

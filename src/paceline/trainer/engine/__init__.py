@@ -4,8 +4,7 @@
 
     engine             acts of the protocol, with gradients, values, rows
     open_calls         one call at a time, and none after the end
-    tracked_objects    the user's objects beside model and optimizer
-    tracked_transfer   their state, from and to servers
+    tracked_objects    the user's objects beside model and optimizer; their state
     unstepped          loops that never take a step
     unsharing          a model becomes the script's own again
 """

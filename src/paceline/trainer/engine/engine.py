@@ -37,8 +37,7 @@ from paceline.messages.values import SetValues
 from paceline.params.codecs import Codec, codec_of, value_codec
 from paceline.trainer.acts import Act
 from paceline.trainer.client import Driver, Payload, bare
-from paceline.trainer.engine.tracked_objects import Tracker
-from paceline.trainer.engine.tracked_transfer import TrackedCarrying
+from paceline.trainer.engine.tracked_objects import TrackedCarrying, Tracker
 from paceline.trainer.engine.unstepped import Steps
 from paceline.trainer.protocol import Coming, TrainerProtocol
 from paceline.trainer.rows import (
@@ -46,7 +45,6 @@ from paceline.trainer.rows import (
     Expected,
     Prefetcher,
     Requests,
-    TableRows,
     WantedRows,
     attaching,
     pushed_with,
@@ -57,7 +55,7 @@ from paceline.trainer.tensors import PartTensors, has_lost, take_pace
 from paceline.trainer.verdicts import AfterStep, Batch, Stepped
 
 T = TypeVar("T")
-Asked = dict[EmbeddingRows | TableRows, Expected]
+Asked = dict[EmbeddingRows, Expected]
 Own = Callable[[str, Message], Payload | None]  # (role, message) -> with its numbers
 # What a `GradScaler` says of a step: it is not there; the gradients are unscaled; or some
 # are not finite, which is its way to find a better scale, and no reason to warn.
@@ -82,30 +80,20 @@ class StepWarning(UserWarning):
 
 @final
 class TrainerEngine:
-    """One trainer at work.
-
-    Attributes:
-        protocol: what it decides.
-        numbers: what it moves, by part.
-        tracker: the user's own objects.
-        outlook: the batches before and behind the user's step.
-        after_step: is told what became of every step of a part; None: nobody asks.
-        stopwatch: how long batches take.
-        steps: of the loop that is open.
-        entrust: lets another process of the trainer carry a question to a server; None:
-            it is carried here.
-        attach_values: where values of other trainers go.
-    """
+    """One trainer at work; ``numbers`` is what it moves, by part."""
 
     def __init__(self, protocol: TrainerProtocol, driver: Driver) -> None:
-        """Carry for a trainer that has no part yet."""
         self.protocol = protocol
         self.numbers: dict[int, PartTensors] = {}
         self.tracker = Tracker()
-        self.outlook = Prefetcher()
-        self.steps = Steps()
+        self.outlook = Prefetcher()  # the batches before and behind the user's step
+        self.steps = Steps()  # of the loop that is open
+        # Is told what became of every step of a part; None: nobody asks.
         self.after_step: Callable[[AfterStep], None] | None = None
+        # Lets another process of the trainer carry a question to a server; None: it is
+        # carried here.
         self.entrust: Callable[[str, Message], Payload | None] | None = None
+        # Where values of other trainers go.
         self.attach_values: Callable[[str, AskValues], Payload] = bare
         self._asked: dict[int, Asked] = {}  # {part: rows to come}
         self._coming: Requests = {}  # for them
@@ -164,10 +152,6 @@ class TrainerEngine:
 
     def step_all(self, parts: Sequence[int], *, scaled: Scaled) -> None:
         """A step of several parts over the same batches; one verdict on its gradients.
-
-        Args:
-            parts: their numbers.
-            scaled: what a `GradScaler` found.
 
         Raises:
             UsageError: no batch was delivered since the last step, or a gradient was
@@ -268,7 +252,8 @@ class TrainerEngine:
         self.outlook.look([batch for batch in coming if batch is not None])
         if not self.numbers[part].tables:
             return {}
-        found = [(table, table.foresee(ahead)) for table in self.numbers[part].tables]
+        tables = [t for t in self.numbers[part].tables if isinstance(t, EmbeddingRows)]
+        found = [(table, table.foresee(ahead)) for table in tables]
         asked = {table: rows for table, rows in found if rows is not None}
         wanted = [WantedRows(rows.route, rows.values) for rows in asked.values()]
         requests = row_requests(part, wanted, create=True, codec=self._value_codec(part))
@@ -312,8 +297,6 @@ class TrainerEngine:
             numbers.gradients.zero(only_unspent=True)
             numbers.clear()
 
-    # ------------------------------------------------------------ rows
-
     def plan(self, part: int) -> PartPlan:
         """See `RowReader.plan`."""
         plan = self.protocol.parts[part].plan
@@ -328,9 +311,7 @@ class TrainerEngine:
         requests = row_requests(part, wanted, create=create, codec=codec)
         asked = {server: request.message for (server, _), request in requests.items()}
         if asked:
-            self._driver.run(self.protocol.read(asked), attaching(requests, bare))
-
-    # ------------------------------------------------------------ within
+            self._driver.run(self.protocol.read(asked), attaching(requests))
 
     def _value_codec(self, part: int) -> Codec | None:
         plan = self.plan(part)
@@ -376,7 +357,8 @@ class TrainerEngine:
                 numbers.clear()
                 take_pace(numbers, self.plan(part).spec, is_lost=is_lost)
                 for table in numbers.tables:
-                    table.expect_nothing()
+                    if isinstance(table, EmbeddingRows):
+                        table.expect_nothing()
         self._joined = joined
 
     def warn_once(self, text: str) -> None:

@@ -42,22 +42,7 @@ class MayBegin(Protocol):
 
 @final
 class Calls:
-    """What is under way in a session.
-
-    Attributes:
-        open_call: the call that is under way (a loop, an evaluation); None between them.
-        loop: the user's loop, if that is what is open.
-        is_closed: whether the session is over.
-        locks: blocks under locks that are open, the outermost first.
-        has_failed: whether the script has: then it goes on nowhere.
-        spent: the loop, if nothing is left to take, and steps are awaited.
-        num_void: batches in hand whose loop has ended for all.
-        taken_in: the thread that takes batches, while a loop over them is open.
-        is_interrupted: whether the user wants a script to end that is its whole job.
-        was_told: whether that has reached the script.
-        is_late: whether Ctrl-C came within code of ours: the next batch raises it.
-        around: what holds while a call is under way.
-    """
+    """What is under way in a session."""
 
     def __init__(
         self,
@@ -68,21 +53,23 @@ class Calls:
     ) -> None:
         """Nothing is under way.
 
-        Args:
-            trainer: whose script calls.
-            send_log: sends the numbers that wait.
-            end_loop: the script goes on behind a loop, if it has left one early. Whether it
-                was left by `break` or by an exception, only its next call tells.
-            has_left: whether it has left a loop early that has not ended since.
+        ``end_loop``: the script goes on behind a loop, if it has left one early. Whether it
+        was left by `break` or by an exception, only its next call tells. ``has_left``:
+        whether it has left a loop early that has not ended since.
         """
-        self.open_call: str | None = None
-        self.loop: Generator[Any, None, None] | None = None
-        self.is_closed = self.has_failed = False
-        self.locks: list[object] = []
-        self.taken_in: int | None = None
-        self.num_void = 0
-        self.is_interrupted = self.was_told = self.is_late = False
+        self.open_call: str | None = None  # that is under way; None between them
+        self.loop: Generator[Any, None, None] | None = None  # the user's, if it is open
+        self.is_closed = False  # the session is over
+        self.has_failed = False  # the script has: then it goes on nowhere
+        self.locks: list[object] = []  # open blocks under locks, the outermost first
+        self.taken_in: int | None = None  # the thread that takes batches of the open loop
+        self.num_void = 0  # batches in hand whose loop has ended for all
+        self.is_interrupted = False  # the user wants a script to end that is its whole job
+        self.was_told = False  # that has reached the script
+        self.is_late = False  # Ctrl-C came within code of ours: the next batch raises it
+        # What holds while a call is under way.
         self.around: Callable[[], AbstractContextManager[object]] = nullcontext
+        # The loop, if nothing is left to take, and steps are awaited.
         self.spent: Generator[Any, None, None] | None = None
         self._trainer, self._send_log = trainer, send_log
         self._end_loop, self._has_left = end_loop, has_left

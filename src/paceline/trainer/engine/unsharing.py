@@ -53,14 +53,7 @@ def why_not_unshared(
     *,
     is_between: bool,
 ) -> str | None:
-    """Why a model cannot be unshared; None if it can.
-
-    Args:
-        kind: its class.
-        shared: what is shared of it.
-        numbers: of all parts.
-        is_between: its gradients travel between trainers.
-    """
+    """Why a model cannot be unshared; None if it can."""
     if is_between:
         return _BETWEEN
     if shared is None:

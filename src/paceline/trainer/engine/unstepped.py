@@ -41,8 +41,6 @@ _FORGOTTEN: Final = (
     "that is not meant, let its model have none (requires_grad_(False), or zero_grad() of "
     "its optimizer behind each backward())"
 )
-
-
 _MAY_BE_AHEAD: Final = (
     "the first step() of this loop came after {batches} batches, and the second one after "
     "one more: a script that takes batches ahead of their steps has to say so, with "
@@ -64,22 +62,15 @@ _FINE: Final = Judged("fine")
 
 @final
 class Steps:
-    """Batches and steps of one loop of one trainer.
-
-    Attributes:
-        batches: delivered.
-        parts: of which the script has taken a step.
-        is_told: both steps were taken that tell a prefetcher.
-    """
+    """Batches and steps of one loop of one trainer; without a stage nobody loops."""
 
     def __init__(self, spec: StageSpec | None = None) -> None:
-        """None yet, of a loop over this stage; without one nobody loops."""
         self._spec = spec
         self._tasks: set[TaskKey] = set()
         self._stepped_at: list[int] = []  # batches that were there at the first two steps
-        self.batches = 0
-        self.parts: set[int] = set()
-        self.is_told = False
+        self.batches = 0  # delivered
+        self.parts: set[int] = set()  # of which the script has taken a step
+        self.is_told = False  # both steps were taken that tell a prefetcher
 
     def deliver(self, key: TaskKey) -> None:
         """A batch of a task was delivered."""
@@ -98,11 +89,9 @@ class Steps:
         return _MAY_BE_AHEAD.format(batches=at[0], ahead=at[0] - 1)
 
     def forgets(self, part: int, name: str) -> str | None:
-        """What is to be said of gradients of a part that wait while others are stepped.
+        """What is to be said of a part's gradients that wait while others are stepped.
 
-        Args:
-            part: it has gradients that no step has used, where an epoch is over.
-            name: of one of its parameters.
+        No step has used them, and an epoch is over. ``name``: of one of its parameters.
         """
         if not self.parts or part in self.parts:
             return None
@@ -111,8 +100,7 @@ class Steps:
     def judge(self, *, is_over: bool) -> Judged:
         """What to do about it where an epoch is over for this trainer.
 
-        Args:
-            is_over: the loop is; otherwise there may be no work for it just now.
+        ``is_over``: the loop is; otherwise there may be no work for it just now.
         """
         spec = self._spec
         if spec is None or self.parts or not self.batches:

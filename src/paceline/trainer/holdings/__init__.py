@@ -4,7 +4,6 @@
 
     leases   tasks that it works on, and how far each is
     parts    shared parts: the open window, the numbers
-    rules    what their pace says, once
 
 Pure, without torch.
 """

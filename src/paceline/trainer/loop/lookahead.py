@@ -20,9 +20,13 @@ from typing import Any, Final, final
 
 from paceline.config import Pace
 from paceline.errors import Preempted, UsageError
-from paceline.pace.fragments import takes_turns
 from paceline.pace.guards import trains_old_again
-from paceline.pace.policy import pushes_overlap, steps_locally, trains_late_again
+from paceline.pace.policy import (
+    pushes_overlap,
+    steps_locally,
+    takes_turns,
+    trains_late_again,
+)
 from paceline.trainer.engine import TrainerEngine
 from paceline.trainer.holdings import Nothing, SharedPart
 from paceline.trainer.loop.stages import SPENT, Cutting

@@ -49,14 +49,10 @@ class EvaluationMember(Protocol):
 
 @final
 class Evaluation:
-    """The acts of one trainer in stages of evaluation and prediction.
-
-    Attributes:
-        evaluated: batches so far; a sign of life carries it.
-    """
+    """The acts of one trainer in stages of evaluation and prediction."""
 
     def __init__(self, member: EvaluationMember, asking: Asking, tracked: Tracking) -> None:
-        self.evaluated = 0
+        self.evaluated = 0  # batches so far; a sign of life carries it
         self._member, self._asking, self._tracked = member, asking, tracked
         self._held: Lease | None = None
         self._pulled: object = None  # (stage, incarnation, timeline) of the values here

@@ -36,21 +36,15 @@ from paceline.trainer.protocol.pushing import Acknowledged
 
 
 class Collective(Protocol):
-    """What is computed of values that travel between trainers.
+    """What is computed of values that travel between trainers."""
 
-    Attributes:
-        what: of which values it computes what; the same for all members.
-        address: of this trainer's door.
-    """
-
-    what: str
-    address: str
+    what: str  # of which values it computes what; the same for all members
+    address: str  # of this trainer's door
 
     def begin(self, exchange: Exchange) -> int:
         """Lay out what this trainer brings; forget any exchange before.
 
-        Returns:
-            Stages: how often the others are asked, each time behind the answers before.
+        In so many stages the others are asked, each time behind the answers before.
         """
 
     def questions(self, stage: int) -> dict[str, AskValues]:

@@ -19,7 +19,7 @@ from typing import final
 
 from paceline.messages.shared import StageSpec
 from paceline.messages.trainer import Ticked
-from paceline.pace.fragments import batches_of_turn
+from paceline.pace.policy import batches_of_turn
 from paceline.trainer.acts import Act, Asking, Posted
 from paceline.trainer.holdings import Leases, SharedPart
 from paceline.trainer.protocol.pushing import (

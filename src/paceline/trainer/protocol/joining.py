@@ -138,15 +138,12 @@ class UndoPoint:
     A loop that has ended, or was left by ``break``, is in a committed cut, and no ordinary
     return goes behind it. If that cut turns out unreadable all go back further than the
     script can: it begins again at its top.
-
-    Attributes:
-        batches: that this process has had.
-        last: the last one that it had, or the task of its evaluation; None once the loop is
-            over.
     """
 
     def __init__(self) -> None:
-        self.batches = 0
+        self.batches = 0  # that this process has had
+        # The last one that it had, or the task of its evaluation; None once the loop is
+        # over.
         self.last: tuple[TaskKey, int] | None = None
         self._cut = -1
         self._left_on: int | None = None

@@ -54,11 +54,7 @@ _KEPT, _PUSHED = Stepped("kept"), Stepped("pushed")
 
 @final
 class TrainerProtocol:
-    """All decisions of one trainer.
-
-    Attributes:
-        must_join: what it was part of is gone; the next `next_batch` joins again.
-    """
+    """All decisions of one trainer."""
 
     def __init__(self, trainer: str, pid: int, host: str, *, patience_s: float) -> None:
         self.trainer = trainer
@@ -71,7 +67,8 @@ class TrainerProtocol:
         self.must_begin_again: str | None = None  # why the script must, from its top
         self.behind = UndoPoint()
         self._leases = Leases()
-        self.must_join, self._why_join = True, "it has not joined yet"
+        self.must_join = True  # what it was part of is gone: the next batch joins again
+        self._why_join = "it has not joined yet"
         self._pid, self._host = pid, host
         self.asking = Asking(patience_s)  # as long as the coordinator may be away
         self._teller = TickSender(self.asking, self.tracked)
@@ -109,8 +106,6 @@ class TrainerProtocol:
             return None
         return self._leases.peek(self.stage, ahead)
 
-    # ------------------------------------------------------------ becoming a member
-
     def join(self) -> Act[None]:
         """Become a member, again if need be; values and leases are as if new."""
         if self.joined is not None:
@@ -142,8 +137,6 @@ class TrainerProtocol:
                 yield from self._abandon(str(gone))
                 continue
             return
-
-    # ------------------------------------------------------------ the loop
 
     def begin_stage(self, spec: StageSpec) -> Act[None]:
         """Begin a loop over a stage's data."""
@@ -256,8 +249,6 @@ class TrainerProtocol:
             yield from give_up(self.asking, self._leases, self.parts, found.key, error)
         except Abandoned as gone:
             yield from self._abandon(str(gone))
-
-    # ------------------------------------------------------------ steps
 
     def step(
         self, number: int, *, flush: bool = False, coming: Coming | None = None

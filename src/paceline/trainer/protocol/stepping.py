@@ -35,14 +35,7 @@ from paceline.trainer.protocol.ticking import TickSender
 
 @final
 class Stepping:
-    """Pushes of one trainer, and what is known of them.
-
-    Attributes:
-        tasks_finished: leases that this trainer has worked off.
-        turns: of the fragments.
-        flights: {part: its last push}, of those that are on their way.
-        collectives: {part: by what the values of its next push travel, if not by servers}.
-    """
+    """Pushes of one trainer, and what is known of them."""
 
     def __init__(
         self,
@@ -52,11 +45,13 @@ class Stepping:
         parts: dict[int, SharedPart],
         marching: StalenessGate,
     ) -> None:
-        self.tasks_finished = 0
-        self.turns = FragmentSchedule(parts)
+        self.tasks_finished = 0  # leases that this trainer has worked off
+        self.turns = FragmentSchedule(parts)  # of the fragments
+        # {part: by what the values of its next push travel, if not by servers}.
         self.collectives: dict[int, Collective] = {}
         self._asking, self._teller = asking, teller
         self._leases, self._parts, self._marching = leases, parts, marching
+        # {part: its last push}, of those that are on their way.
         self.flights: dict[int, Flight] = {}
         self._overlapping = Overlapping(asking, teller, leases, parts, self.flights)
 
@@ -85,10 +80,8 @@ class Stepping:
         """Push a part's open window; values are pulled where the pace wants it.
 
         Where the pace lets pushes overlap, the push before is waited for instead of this
-        one, unless this one ends a task. Of fragments one is on its way at a time.
-
-        Returns:
-            What the coordinator has answered, if it was told.
+        one, unless this one ends a task. Of fragments one is on its way at a time. What the
+        coordinator has answered, if it was told, is returned.
         """
         # Chosen here, not within an act: every act on the way costs at every reply.
         if part.spec.part in self.collectives:

@@ -59,14 +59,11 @@ class _Untold(msgspec.Struct, frozen=True):
 
 @final
 class TickSender:
-    """Ticks of one trainer.
-
-    Attributes:
-        untold: {part: windows} that the coordinator does not know yet.
-    """
+    """Ticks of one trainer."""
 
     def __init__(self, asking: Asking, tracked: Tracking) -> None:
         self._asking, self._tracked = asking, tracked
+        # {part: windows} that the coordinator does not know yet.
         self.untold: dict[int, _Untold] = {}
         self._told_s: dict[int, float] = {}  # {part: when it was told of last}
 

@@ -20,22 +20,14 @@ _KEPT_BITS = 24  # a number is an incarnation and a count, so that nobody has it
 
 @final
 class Tracking:
-    """The number of the state that the objects were kept or loaded as, last.
-
-    Attributes:
-        is_wanted: the coordinator wants it kept before the next batch.
-        number: 0 is the beginning.
-        loads: how often a state was loaded into the objects.
-        buffers: number of the state whose averaged objects were loaded last.
-        moves: how often a state has left or come.
-    """
+    """The number of the state that the objects were kept or loaded as, last."""
 
     def __init__(self, parts: Mapping[int, SharedPart]) -> None:
-        self.is_wanted = False
-        self.number = 0
-        self.loads = 0
-        self.buffers = 0
-        self.moves = 0
+        self.is_wanted = False  # the coordinator wants it kept before the next batch
+        self.number = 0  # 0 is the beginning
+        self.loads = 0  # how often a state was loaded into the objects
+        self.buffers = 0  # number of the state whose averaged objects were loaded last
+        self.moves = 0  # how often a state has left or come
         self._parts = parts
         self._since: dict[int, int] = {}  # {part: its records, where `records` begins}
         self._wants_buffers = False

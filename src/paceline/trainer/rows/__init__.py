@@ -2,8 +2,7 @@
 
 ::
 
-    routing          a batch's ids, by server; gradients back to them
-    requests         one question to each server, about all tables of a part
+    routing          a batch's ids, by server, and the questions; gradients back to them
     embedding        `Embedding`, what the user's model holds
     embedding_rows   the rows of one embedding until the next step
     table_rows       the same for a table of the user's own
@@ -15,7 +14,7 @@ from paceline.trainer.rows.embedding import Embedding, Mode
 from paceline.trainer.rows.embedding_rows import EmbeddingRows, Expected, RowReader
 from paceline.trainer.rows.prefetch import Prefetcher
 from paceline.trainer.rows.replica import AskingServers, Replica
-from paceline.trainer.rows.requests import (
+from paceline.trainer.rows.routing import (
     Requests,
     WantedRows,
     attaching,

@@ -5,13 +5,6 @@ the batch and makes them a leaf of autograd's graph; a backward leaves the leaf'
 for the next step of the shared optimizer.
 
 Waits: for servers, in `Embedding.forward`. The thread of the user's loop calls.
-
-Rows to the places of a batch, and the gradients of places back to their rows.
-
-What `torch.nn.functional.embedding` computes, to the bit; the way back is several times as
-fast, since it is told that rows are few and places many.
-
-Pure.
 """
 
 import copy
@@ -49,11 +42,11 @@ class _Lookup(torch.autograd.Function):
 
 
 def look_up(rows: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
-    """``rows[places]``: float32 ``(*places.shape, dim)``.
+    """``rows[places]``: float32 ``(*places.shape, dim)``, as torch's own, to the bit.
 
-    Args:
-        rows: float32 ``(n, dim)``, on the CPU.
-        places: int64, any shape, contiguous, each in ``0..n-1``.
+    The way back is several times as fast, since it is told that rows are few and places
+    many. ``rows``: float32 ``(n, dim)``, on the CPU. ``places``: int64, any shape,
+    contiguous, each in ``0..n-1``.
     """
     return cast("torch.Tensor", _Lookup.apply(rows, places))  # type: ignore[no-untyped-call]  # torch's door
 

@@ -60,18 +60,14 @@ class _Recorded(NamedTuple):
 class EmbeddingRows:
     """A table that is bound to a session.
 
-    Attributes:
-        spec: what was shared.
-        said: as the script described it, where its job has begun with something else.
-        part: the part that its rows belong to.
+    ``said``: as the script described it, where its job has begun with something else.
     """
 
     def __init__(
         self, spec: TableSpec, part: int, reader: RowReader, said: TableSpec | None = None
     ) -> None:
-        """Bind."""
         self.spec, self.said = spec, spec if said is None else said
-        self.part = part
+        self.part = part  # the part that its rows belong to
         self._reader = reader
         self._recorded: list[_Recorded] = []
         self._router: Router | None = None  # for the plan of the last lookup
@@ -91,20 +87,12 @@ class EmbeddingRows:
     def lookup(
         self, ids: torch.Tensor, *, padding: int | None, record: bool
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """The rows of ids, as a leaf of autograd's graph.
+        """The rows of ids, of any shape and device, as a leaf of autograd's graph.
 
-        A backward through the leaf leaves its gradient for the next step; without one,
-        nothing is left behind.
-
-        Args:
-            ids: whole numbers, any shape and device.
-            padding: an id that stands for nothing.
-            record: make unseen rows and keep gradients; otherwise only read.
-
-        Returns:
-            values: float32 ``(distinct ids, dim)``.
-            inverse: int64 (n,), n without the padding; ``values[inverse]`` are the rows
-                of ``ids``, in their order.
+        With ``record`` unseen rows are made, and a backward through the leaf leaves its
+        gradient for the next step; otherwise they are only read. ``values``, float32
+        ``(distinct ids, dim)``, and ``inverse``, int64 (n,), n without the padding:
+        ``values[inverse]`` are the rows of ``ids``, in their order.
         """
         flat = _flat(ids, padding)
         found = self._take_expected(flat) if record else None
@@ -123,10 +111,9 @@ class EmbeddingRows:
         return found.values, torch.from_numpy(np.ascontiguousarray(found.inverse))
 
     def foresee(self, ahead: int) -> Expected | None:
-        """What a batch will look up, if it is like the last one; not asked for yet.
+        """What the batch behind ``ahead`` others will look up, if it is like the last one.
 
-        Args:
-            ahead: how many batches come before it.
+        Nobody is asked for it yet.
         """
         coming, habit = self._reader.outlook.ahead(ahead), self._habit
         ids = None if habit is None or coming is None else ids_at(coming, habit.place)

@@ -44,19 +44,13 @@ class _Read(NamedTuple):
 
 @final
 class Prefetcher:
-    """What one loop knows of the batches before and behind the user's step.
-
-    Attributes:
-        current: the batch that was delivered last, None outside of a loop.
-        epoch: of that batch, or of the last one of a loop before.
-        keeps: what is read ahead is not read again.
-    """
+    """What one loop knows of the batches before and behind the user's step."""
 
     def __init__(self) -> None:
-        """No loop is open."""
+        # The batch that was delivered last, None outside of a loop.
         self.current: Any = None
-        self.epoch = 0
-        self.keeps = False
+        self.epoch = 0  # of that batch, or of the last one of a loop before
+        self.keeps = False  # what is read ahead is not read again
         self._read: Read | None = None
         self._reads_ahead: ReadAhead = "never"
         self._ahead: dict[Batch, _Read] = {}  # the one that comes first is the first

@@ -30,8 +30,7 @@ from paceline.params.rows import Array, Int64s, combine_rows
 from paceline.trainer.acts import Lost
 from paceline.trainer.client import Driver, Payload, Sent
 from paceline.trainer.protocol import TrainerProtocol
-from paceline.trainer.rows.requests import WantedRows, row_requests
-from paceline.trainer.rows.routing import Route
+from paceline.trainer.rows.routing import Route, WantedRows, row_requests
 
 
 class Written(NamedTuple):
@@ -73,7 +72,6 @@ class AskingServers:
     def __init__(
         self, protocol: TrainerProtocol, driver: Driver, is_in_loop: Callable[[], bool]
     ) -> None:
-        """Ask for one trainer."""
         self._protocol, self._driver, self._is_in_loop = protocol, driver, is_in_loop
 
     def moment(self) -> Moment | None:
@@ -129,9 +127,7 @@ class Replica:
     def read(self, ids: Int64s, wait_all: Callable[[], Array]) -> Array | None:
         """Rows of ids (n,), repeated or not, as a new array (n, dim); None without a loop.
 
-        Args:
-            ids: of a dense table.
-            wait_all: all rows as servers have them now, (rows, dim), the caller's own.
+        ``wait_all``: all rows as servers have them now, (rows, dim), the caller's own.
         """
         while (moment := self._servers.moment()) is not None:
             if self._values is not None and self._moment == moment:
@@ -147,9 +143,8 @@ class Replica:
     def pushed(self, written: Sequence[Written], ask: Callable[[], Question]) -> None:
         """A batch is over for the table.
 
-        Args:
-            written: what it had for a push; if there was one, servers have it.
-            ask: all rows, as a question to servers.
+        ``written``: what it had for a push; if there was one, servers have it. ``ask``: all
+        rows, as a question to servers.
         """
         moment, number = self._servers.moment(), self._servers.num_pushes(self._part)
         if self._values is None or moment is None or moment != self._moment:

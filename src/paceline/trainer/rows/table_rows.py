@@ -6,15 +6,10 @@
     take         goes into a push, or waits for one with more batches
     drop         the push has left, or its batches are gone: servers have it, or nobody
 
-It stands where a `EmbeddingRows` stands among a part's tables.
+It stands where a `EmbeddingRows` stands among a part's tables; nobody knows ahead which
+rows will be read.
 
 Called by the user's thread.
-
-What one batch has pushed to a table, combined as it comes: id -> value.
-
-However many pushes and pulls a batch makes, each costs what its own ids do.
-
-Pure.
 """
 
 from collections.abc import Sequence
@@ -35,7 +30,7 @@ from paceline.params.rows import (
     rule_failed,
     unique_inverse,
 )
-from paceline.trainer.rows.embedding_rows import Expected, RowReader
+from paceline.trainer.rows.embedding_rows import RowReader
 from paceline.trainer.rows.replica import Question, Replica, Written, question_for
 from paceline.trainer.rows.routing import Route, Router, RowGradient
 from paceline.transport.frames import DATA_LIMITS, ByteArray
@@ -43,14 +38,14 @@ from paceline.transport.frames import DATA_LIMITS, ByteArray
 
 @final
 class Unsent:
-    """Values of one table under one rule, until they leave.
+    """What one batch has pushed to a table by one rule, combined as it comes: id -> value.
 
-    Attributes:
-        rule: by which all of them are combined with each other and with rows.
+    However many pushes and pulls a batch makes, each costs what its own ids do.
     """
 
     def __init__(self, table: str, first: Written) -> None:
-        """Begin with what was pushed first; most batches push once."""
+        # Most batches push once.
+
         self.rule = first.rule
         self._table = table
         self._ids, self._values = first.ids, first.values
@@ -104,16 +99,7 @@ class Unsent:
 
 @final
 class TableRows:
-    """The rows of one table, as this trainer reads and writes them.
-
-    Attributes:
-        spec: what was shared.
-        part: the table's own.
-        combine: its rule, dtype and shape.
-        is_rotating: whether a loop has its blocks, one at a time.
-        replica: the trainer's own copy, if the table is replicated.
-        most_bytes: of rows and ids in one request to a server.
-    """
+    """The rows of one table, as this trainer reads and writes them."""
 
     def __init__(
         self, spec: TableSpec, part: int, reader: RowReader, begins: Array | None
@@ -125,8 +111,10 @@ class TableRows:
         self._fresh: list[Unsent] = []  # not in a push yet
         self._taken: list[Unsent] = []  # in one that waits to leave
         self._router: Router | None = None  # for the plan of the last call
-        self.is_rotating = False
+        self.is_rotating = False  # whether a loop has its blocks, one at a time
+        # The trainer's own copy, if the table is replicated.
         self.replica: Replica | None = None
+        # Of rows and ids in one request to a server.
         self.most_bytes = DATA_LIMITS.frame_bytes - DATA_LIMITS.header_bytes
 
     def read(self, ids: Int64s) -> Array:
@@ -220,17 +208,6 @@ class TableRows:
     def waiting(self) -> Sequence[torch.Tensor]:
         """No gradient waits for a step of the user's."""
         return ()
-
-    def foresee(self, ahead: int) -> Expected | None:  # noqa: ARG002  (as `EmbeddingRows`)
-        """Nobody knows which rows will be read."""
-        return None
-
-    def expect(self, expected: Expected, *, most: int) -> None:  # noqa: ARG002  (as above)
-        """No row is asked for ahead."""
-        raise AssertionError("a table of the user's own foresees nothing")
-
-    def expect_nothing(self) -> None:
-        """No row was asked for ahead."""
 
     def route(self, ids: Int64s) -> tuple[Route, Int64s]:
         """Where ids (n,) lie, and for each its index there; any thread may call."""

@@ -24,7 +24,7 @@ from paceline.messages.shared import (
     TableSpec,
 )
 from paceline.pace.changing import outer_optimizer
-from paceline.pace.fragments import cut_fragments, fragments_of, mix_of
+from paceline.pace.policy import cut_fragments, fragments_of, mix_of
 from paceline.params.blocks import dtype_bytes
 from paceline.params.dense import NOT_SHARED, OPTIMIZERS
 from paceline.params.rows import twin_of

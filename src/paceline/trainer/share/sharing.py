@@ -17,8 +17,12 @@ from paceline.config import Auto, Combine, Pace
 from paceline.errors import UsageError
 from paceline.messages.shared import Beside, PartSpec, TableSpec
 from paceline.pace.changing import begun
-from paceline.pace.fragments import round_overlap
-from paceline.pace.policy import pushes_overlap, steps_locally, why_not_beside
+from paceline.pace.policy import (
+    pushes_overlap,
+    round_overlap,
+    steps_locally,
+    why_not_beside,
+)
 from paceline.pace.strategy import Strategy
 from paceline.pace.tables import why_not_for_table, why_not_locked, why_not_replicated
 from paceline.params.rows import Array

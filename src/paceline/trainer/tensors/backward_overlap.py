@@ -12,21 +12,13 @@ gradient that grew by another backward).
 
 Only what is worth a message of its own goes early. Autograd runs hooks of parameters on the
 CPU in the thread of the user's loop. To a server on the same host that thread sends itself:
-it is the copy that the push would make. Over a network a thread beside it does, and what
-that has not begun when the step comes goes with the push.
+it is the copy that the push would make. A socket to another host takes what it can hold,
+and whoever sends more waits: there a thread beside it sends, and what that has not begun
+when the step comes goes with the push.
 
 Waits: to send, as the connection does; in `EarlySender.name` for what is being sent; in
 `EarlySender.clear`, for replies that have come long ago. The thread of the user's loop
 calls.
-
-Sends over a network while the user's thread computes.
-
-A socket to another host takes what it can hold, and whoever sends more waits: in backward,
-that would be the very time that was to be used. So what goes over one is handed to a
-thread, which ends by itself when there is nothing left to send.
-
-Waits: `SendingThread.withdraw`, for what is being sent. One thread hands over and
-withdraws; the other one is this object's own.
 """
 
 import contextlib
@@ -56,10 +48,9 @@ Send = Callable[[], None]
 
 @final
 class SendingThread:
-    """Sends what it is handed, one after the other."""
+    """Sends what it is handed, one after the other; with nothing left its thread ends."""
 
     def __init__(self) -> None:
-        """There is nothing to send, and no thread."""
         self._lock = threading.Lock()  # guards the two fields below
         self._waiting: deque[Send] = deque()
         self._is_sending = False  # the thread will look for more
@@ -114,13 +105,7 @@ _CHANGED: Final = (
 def why_not_early(
     pace: Pace, parameters: Sequence[nn.Parameter], *, processes: int
 ) -> str | None:
-    """Why gradients of a part cannot be sent while backward runs; None if they can.
-
-    Args:
-        pace: of the part.
-        parameters: of the part, dense ones.
-        processes: of the trainer.
-    """
+    """Why gradients of a part cannot be sent while backward runs; None if they can."""
     if processes > 1:
         return (
             "overlap=True with --ranks-per-trainer: a gradient is the trainer's when all "
@@ -167,15 +152,10 @@ class _Asked(NamedTuple):
 
 @final
 class EarlySender:
-    """What of one part's next push is on its way already; nothing before `begin`.
-
-    Attributes:
-        is_on: the pace lets gradients go as they come.
-    """
+    """What of one part's next push is on its way already; nothing before `begin`."""
 
     def __init__(self, parameters: Sequence[nn.Parameter]) -> None:
-        """Send nothing yet."""
-        self.is_on = True
+        self.is_on = True  # the pace lets gradients go as they come
         self._parameters = parameters
         self._pieces: dict[int, _Piece] = {}  # {parameter index: what was sent of it}
         self._named: dict[str, dict[int, int]] = {}  # {server: {slot: tag}}
@@ -204,8 +184,6 @@ class EarlySender:
         for hook in self._hooks:
             hook.remove()
         self.clear(is_flying=False)
-
-    # ------------------------------------------------------------ backward
 
     def _accumulated(self, index: int, parameter: torch.Tensor) -> None:
         """A backward has left a gradient; it may not be the last before the step."""
@@ -271,8 +249,6 @@ class EarlySender:
                 piece.slots[server] = payload.message.blocks
         failpoint("trainer.after_early")
 
-    # ------------------------------------------------------------ step
-
     def check(self) -> None:
         """A step begins: gradients are as they were sent.
 
@@ -285,11 +261,7 @@ class EarlySender:
                 raise UsageError(_CHANGED.format(name=name))
 
     def name(self, indices: Collection[int]) -> set[int]:
-        """Let the next push name what was sent of these parameters.
-
-        Returns:
-            Those of them whose gradients were looked at already: they are finite.
-        """
+        """Let the next push name what was sent of these parameters; it is finite."""
         self._sending.withdraw()
         self._named = {}
         found = {i for i in self._pieces if i in indices and self._is_as_sent(i)}
@@ -307,8 +279,7 @@ class EarlySender:
     def clear(self, *, is_flying: bool) -> None:
         """The step is over: nothing that was sent is named by a later one.
 
-        Args:
-            is_flying: its push is not acknowledged yet; the one before it is.
+        ``is_flying``: its push is not acknowledged yet; the one before it is.
         """
         self._sending.withdraw()
         self._pieces.clear()

@@ -64,11 +64,7 @@ Join = Callable[[Gradients, GatherChoice], Gradients]
 
 @final
 class StepGradients:
-    """Gradients of a part in one process: of this step, and of those kept before it.
-
-    Attributes:
-        kept: {parameter index: the sum of those that wait}.
-    """
+    """Gradients of a part in one process: of this step, and of those kept before it."""
 
     def __init__(
         self,
@@ -76,15 +72,8 @@ class StepGradients:
         sparse: Collection[int],
         tables: Sequence[EmbeddingRows | TableRows],
     ) -> None:
-        """No step has used any.
-
-        Args:
-            parameters: dense ones, in the order of the part.
-            sparse: which of them have sparse gradients.
-            tables: the part's own, as they come.
-        """
         self._parameters, self._sparse, self._tables = parameters, sparse, tables
-        self.kept: dict[int, torch.Tensor] = {}
+        self.kept: dict[int, torch.Tensor] = {}  # {parameter index: the sum that waits}
         self._kept_rows: dict[str, list[RowGradient]] = {}  # {table name: waiting}
         # {parameter index: (its gradient at the last step, that gradient's version)}
         self._spent: dict[int, tuple[weakref.ref[torch.Tensor], int]] = {}
@@ -187,7 +176,6 @@ class Norms:
     """Norms of one part's pushes at one trainer."""
 
     def __init__(self, pace: Pace) -> None:
-        """Nothing is usual yet."""
         self._pace = pace
         self._last: deque[float] = deque(maxlen=REMEMBERED)
 

@@ -29,7 +29,12 @@ from paceline.trainer.model import load_own_state, own_state, step_own
 
 @final
 class Deltas:
-    """How far a part's parameters are from the values that were fetched last."""
+    """How far a part's parameters are from the values that were fetched last.
+
+    ``optimizer``: the user's own, which keeps its state here; None for a fragment whose
+    steps another one takes. ``mix``: the share of own values in those to go on with, for
+    who has stepped since his push.
+    """
 
     def __init__(
         self,
@@ -38,15 +43,6 @@ class Deltas:
         *,
         mix: float = 0.0,
     ) -> None:
-        """Begin at the parameters as they are.
-
-        Args:
-            parameters: dense ones, in the order of the part.
-            optimizer: the user's own, which keeps its state here; None for a fragment
-                whose steps another one takes.
-            mix: the share of own values in those to go on with, for who has stepped since
-                his push.
-        """
         self._parameters = tuple(parameters)
         self._optimizer = optimizer
         self._mix = mix
@@ -63,11 +59,7 @@ class Deltas:
         return [one.detach().clone() for one in self._parameters] if is_kept else []
 
     def anchor(self, own: Sequence[torch.Tensor] = ()) -> None:
-        """Values have been fetched: this is where the next delta begins.
-
-        Args:
-            own: what `own_values` was before, to be mixed in.
-        """
+        """Values have been fetched: here the next delta begins; ``own`` is mixed in."""
         self._is_out = False
         for anchor, parameter in zip(self._anchors, self._parameters, strict=True):
             anchor.copy_(parameter.detach())

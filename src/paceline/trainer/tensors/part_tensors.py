@@ -5,13 +5,10 @@
     p.grad --keep--> accumulated        a step that the pace keeps
     accumulated + p.grad --load-->      a step that is pushed: held until acknowledged
     push to server s  =  the blocks and rows of it that lie on s
-
-Gradients of several batches are summed, as calling backward several times would.
-
 Called by the thread of the user's loop; landings write from whichever thread receives.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple, final
 
 import torch
@@ -78,26 +75,9 @@ class PartTensors:
     """Parameters, tables and gradients of one part.
 
     Attributes:
-        parameters: dense ones, in the order of the part.
-        sparse: which of them have sparse gradients.
-        tables: the part's tables.
-        memory: of its parameters.
+        deltas: steps are taken here, and pushes say how far they have led.
+        strategy: the user's own, if there is one.
         groups, optimizer, pace: as `paceline.trainer.tensors.repacing` has them.
-        refused: pushes whose gradients were not finite, so that nothing of them was sent.
-        refusal: why what is loaded is to have no effect; None if it is to have one.
-        norms: of pushes, where the pace bounds them.
-        frozen: parameters of the model that nothing trains.
-        is_scaled: a `GradScaler` steps; what no step has unscaled is no gradient yet.
-        is_refused: no gradient of this step is to be used.
-        join: brings in what other processes of the trainer have, if it has any.
-        joins_on_gpu: dense gradients go to the host when they are joined, not before.
-        table: what is pushed is what the user writes to a table, not gradients; and how.
-        early: what of the next push was sent already, where gradients are sent while
-            backward still runs.
-        has_landed: values have come and are not settled.
-        watched: what the script itself does to the parameters.
-        models: those that were shared with it.
-        gradients: what waits for a push.
     """
 
     def __init__(
@@ -111,42 +91,43 @@ class PartTensors:
         strategy: Strategy | None = None,
         sends_early: bool = False,
     ) -> None:
-        """Begin without gradients.
-
-        Args:
-            parameters: dense ones, in the order of the part.
-            groups: the optimizer's, read anew with every push.
-            sparse: which of the parameters have sparse gradients.
-            apart: pulled values may come while the user computes, and wait for `settle`.
-            deltas: steps are taken here, and pushes say how far they have led.
-            strategy: the user's own, if there is one.
-            sends_early: gradients are sent while backward still runs.
-        """
         self.deltas, self.strategy = deltas, strategy
-        self.tables: list[EmbeddingRows | TableRows] = []
+        self.tables: list[EmbeddingRows | TableRows] = []  # the part's tables
+        # What is pushed is what the user writes to a table, not gradients; and how.
         self.table: TableManner | None = None
+        # Pushes whose gradients were not finite, so that nothing of them was sent.
         self.refused = 0
+        # Why what is loaded is to have no effect; None if it is to have one.
         self.refusal: RefusedStep | None = None
-        self.norms: Norms | None = None
-        self.frozen: Frozen | None = None
+        self.norms: Norms | None = None  # of pushes, where the pace bounds them
+        self.frozen: Frozen | None = None  # parameters of the model that nothing trains
+        # A `GradScaler` steps; what no step has unscaled is no gradient yet.
         self.is_scaled = False
+        # Brings in what other processes of the trainer have, if it has any.
         self.join: Join | None = None
+        # Dense gradients go to the host when they are joined, not before.
         self.joins_on_gpu = False
+        # What of the next push was sent already, where gradients are sent while backward
+        # still runs.
         self.early = EarlySender(parameters) if sends_early else None
-        self.is_refused = False
-        self.parameters = tuple(parameters)
+        self.is_refused = False  # no gradient of this step is to be used
+        self.parameters = tuple(parameters)  # dense ones, in the order of the part
+        # What the script itself does to the parameters.
         self.watched = WatchedValues((), ())
-        self.models: list[WatchedModel] = []
+        self.models: list[WatchedModel] = []  # those that were shared with it
         self.groups = groups
         self.optimizer: torch.optim.Optimizer | None = None
         self.pace: Pace | None = None
-        self.sparse = frozenset(sparse)
+        self.sparse = frozenset(sparse)  # which of them have sparse gradients
+        # Of its parameters; pulled values may be ``apart``: they come while the user
+        # computes, and wait for `settle`.
         self.memory = [ParameterMemory(parameter, apart=apart) for parameter in parameters]
-        self.has_landed = False
+        self.has_landed = False  # values have come and are not settled
         self._pulls: DirectPulls | RowPulls = DirectPulls(self.memory, self._land)
         self._coding: GradientCoding | None = None
         self._sends_values = False  # those that gradients were computed on, with them
         self._host = HostGradients()
+        # What waits for a push.
         self.gradients = StepGradients(self.parameters, self.sparse, self.tables)
         self._load = NOTHING
         self._layout: Layout = {}
@@ -163,8 +144,6 @@ class PartTensors:
         """What is pushed from now on is of this pace."""
         self.pace, self.norms = pace, norms_of(pace)
         self._sends_values = compensation_of(pace) is not None
-
-    # ------------------------------------------------------------ what messages carry
 
     def attach(self, role: str, message: Message, plan: PartPlan) -> Payload:
         """The message with this part's numbers."""
@@ -280,32 +259,34 @@ class PartTensors:
             choice = GatherChoice(with_step and not is_refused, only_fresh)
             gathered = self._joined(gathered, choice, self.join)
         dense, kept_rows, is_void = gathered
-        indices = self.sparse & dense.keys()
-        sparse = {index: coalesced(dense.pop(index)) for index in indices}
+        by_index = {i: coalesced(dense.pop(i)) for i in self.sparse & dense.keys()}
         rows = tuple(merge(table, plan, recorded) for table, recorded in kept_rows.items())
-        by_rows = [found.values for found in sparse.values()]
+        by_rows = [one.values for one in by_index.values()]
         found = [*self._unseen(dense), *by_rows]
         found += [row.gradient for row in rows if row.has_sums]
         is_finite = not is_void and self._fits(found)
-        has_nothing = is_refused and not (dense or sparse or rows)
+        has_nothing = is_refused and not (dense or by_index or rows)
         self.refusal = None if is_finite and not has_nothing else _NOT_FINITE
         if self.norms is not None and self.refusal is None and not is_decided:
             by_rows += [row.gradient for row in rows]
             self.refusal = self.norms.look([*dense.values(), *by_rows])
         if self.refusal is not None:
-            dense, sparse, rows, kept_rows = {}, {}, (), {}
+            dense, by_index, rows, kept_rows = {}, {}, (), {}
             if self.early is not None:
                 self.early.name(())
         self.refused += is_refused or not is_finite
         if as_copy:
             dense = {i: g if self._codes(i) else g.clone() for i, g in dense.items()}
-            sparse = {index: gradient.copy() for index, gradient in sparse.items()}
+            by_index = {i: gradient.copy() for i, gradient in by_index.items()}
         arrays = {index: byte_array(gradient) for index, gradient in dense.items()}
         coded = {} if self._coding is None else self._coding.code_blocks(arrays)
-        then = self._values_then(arrays) if self._sends_values else {}
+        # Copies: a push that has to be repeated must say the same, and by then others'
+        # values may have come.
+        indices = arrays if self._sends_values else ()
+        then = {i: byte_array(on_cpu(self.parameters[i]).clone()) for i in indices}
         hyper = hyper_of(self.groups)
         stepped = counted(plan, hyper, kept_rows) if kept_rows else ()
-        self._load = Load(hyper, arrays, sparse, rows, coded, then, stepped)
+        self._load = Load(hyper, arrays, by_index, rows, coded, then, stepped)
         return is_finite
 
     def _joined(self, own: Gradients, choice: GatherChoice, join: Join) -> Gradients:
@@ -324,14 +305,6 @@ class PartTensors:
 
     def _codes(self, index: int) -> bool:
         return self._coding is not None and self._coding.codes(index)
-
-    def _values_then(self, indices: Iterable[int]) -> dict[int, ByteArray]:
-        """Copies of the values that gradients were computed on, where servers want them.
-
-        Copies: a push that has to be repeated must say the same, and by then others' may
-        have come.
-        """
-        return {i: byte_array(on_cpu(self.parameters[i]).clone()) for i in indices}
 
     def forget_left_out(self) -> None:
         """What the codec left out of pushes belongs to an abandoned future."""
@@ -362,8 +335,7 @@ class PartTensors:
     def clear(self, *, is_flying: bool = False) -> None:
         """The step is over, whatever became of it: nothing waits any more.
 
-        Args:
-            is_flying: the push is on its way, and may have to be repeated.
+        ``is_flying``: the push is on its way, and may have to be repeated.
         """
         if not is_flying:
             self._load = NOTHING

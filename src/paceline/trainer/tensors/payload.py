@@ -60,11 +60,9 @@ def hyper_of(groups: Sequence[dict[str, Any]]) -> tuple[Hyper, ...]:
 
 
 def _is_plain(value: object) -> bool:
-    if isinstance(value, torch.Tensor):
-        return value.numel() == 1
     if isinstance(value, tuple | list):
         return all(isinstance(item, numbers.Real) or _is_scalar(item) for item in value)
-    return isinstance(value, str | numbers.Real)
+    return _is_scalar(value) or isinstance(value, str | numbers.Real)
 
 
 def _is_scalar(value: object) -> bool:
@@ -137,13 +135,8 @@ def push_with(
 ) -> Payload:
     """The push as a server gets it, with its share of what is loaded.
 
-    Args:
-        load: all of it.
-        push: as decided, without numbers.
-        server: to whom it goes.
-        here: the blocks that lie there.
-        coding: how gradients travel; None: as they are.
-        early: what of it is there already, ``{slot: tag}``.
+    ``here``: the blocks that lie there. ``coding``: how gradients travel; None: as they
+    are. ``early``: what of it is there already, ``{slot: tag}``.
     """
     slots: list[int] = []
     buffers: list[Buffer] = []

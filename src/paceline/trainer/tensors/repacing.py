@@ -40,7 +40,7 @@ def take_pace(numbers: PartTensors, spec: PartSpec, *, is_lost: bool = False) ->
     _log.info("part %d: %s instead of %s%s", spec.part, spec.pace, numbers.pace, dropped)
     numbers.follow_pace(spec.pace)
     for memory in numbers.memory:
-        memory.follow_overlap(apart=pushes_overlap(spec.pace))
+        memory.is_apart = pushes_overlap(spec.pace)
     if numbers.early is not None:
         reason = why_not_early(spec.pace, numbers.parameters, processes=1)
         numbers.early.is_on = reason is None

@@ -47,13 +47,6 @@ class DirectPulls:
         landed: Callable[[], None],
         wait: Callable[[Bytes, int, int, float], None] = wait_change,
     ) -> None:
-        """Know none.
-
-        Args:
-            memory: of the part's parameters; where values go.
-            landed: told when some have come.
-            wait: until a word of memory changes, as `wait_change`.
-        """
         self._wait_change = wait
         self._memory, self._landed = memory, landed
         self._timeline = -1

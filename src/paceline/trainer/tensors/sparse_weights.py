@@ -66,11 +66,6 @@ class _Arriving(NamedTuple):
     values: ByteArray
 
 
-class _Reader(NamedTuple):
-    incarnation: int
-    timeline: int
-
-
 @final
 class RowPulls:
     """What one trainer knows of a part's blocks with sparse gradients."""
@@ -78,17 +73,11 @@ class RowPulls:
     def __init__(
         self, memory: Sequence[ParameterMemory], landed: Callable[[], None]
     ) -> None:
-        """Know nothing.
-
-        Args:
-            memory: of the part's parameters.
-            landed: told when values come.
-        """
         self._memory, self._landed = memory, landed
         self._blocks: dict[int, Block] = {}  # {slot: block}, of all blocks
         self._bytes: dict[str, dict[int, int]] = {}  # {server: {slot: bytes of its block}}
         self._codecs: dict[int, Codec] = {}  # {slot: codec of its values}
-        self._reader: _Reader | None = None
+        self._reader: tuple[int, int] | None = None  # (incarnation, timeline)
         self._known: dict[int, int] = {}  # {slot: update}
         self._arriving: dict[str, list[_Arriving]] = {}  # {server: rows}
 
@@ -119,12 +108,12 @@ class RowPulls:
     def ask(self, server: str, pull: Pull) -> tuple[Pull, list[int]]:
         """The same question, for no more than what is not known, and room for the answer.
 
-        Returns:
-            The question, and bytes: of each block that is not known, which come as a whole,
-            then of those that are, of which no more than that comes.
+        Bytes: of each block that is not known, which come as a whole, then of those that
+        are, of which no more than that comes.
         """
         self._arriving.pop(server, None)  # what has not landed whole is no answer
-        reader = _Reader(pull.incarnation, pull.timeline)
+        reader = (pull.incarnation, pull.timeline)
+
         if reader != self._reader:
             self._reader, self._known = reader, {}
         here = self._bytes.get(server, {})

@@ -1,11 +1,6 @@
 """Runs the protocol's acts together with the numbers of the parts that they move.
 
-::
-
-    protocol  decides: push or keep, when to pull, when to join again
-    gradients hold the numbers
-    client    carries both
-    carrier   brings them together; when the timeline is gone, drops what was open
+When the timeline is gone, what was open is dropped.
 
 Waits: for coordinator and servers, as the acts say. The thread of the user's loop calls.
 """

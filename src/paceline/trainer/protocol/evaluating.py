@@ -1,12 +1,5 @@
 """A trainer's way through a stage that does not train: leases in, results out.
 
-::
-
-    next_task  a lease; values and tracked objects are those of the last cut
-    finish     the task counts, with its result, or it is somebody else's by now
-    results    when the stage is over: the results of all tasks, or their value
-    keep       the value, the same for everybody
-
 No window, push or tick: nothing changes on any server from the cut that began the stage to
 the one that ends it. A task is counted as a whole, by the token of its lease.
 

@@ -12,19 +12,8 @@ everything: the order that fences it carries the step to whoever has not applied
 A step that goes to one server alone needs nobody's word: the last of its pushes says which
 they are, and the server applies all of them in one breath.
 
-How a trainer gets locks, and lets them go.
-
-Servers are asked one after the other in ascending order, and each for all rows at once: so
-nobody who has rows on one server waits for somebody who waits for these.
-
-A trainer's way through a rotation, where tasks are cells of data and a table.
-
-::
-
-    visit       the batches of a cell that one window can have, from the next one on
-    deliver     how many of them were trained: the window has these
-    carry_over  time was up: the block goes on, and the rest waits for its next visit
-    ahead       the question for the next cell while this one is computed; any thread asks
+For locks servers are asked one after the other in ascending order, and each for all rows at
+once: so nobody who has rows on one server waits for somebody who waits for these.
 
 Pure.
 """
@@ -183,7 +172,7 @@ class StandingThen(NamedTuple):
 
 @final
 class Rotation:
-    """The acts of one trainer in rotations."""
+    """The acts of one trainer in rotations, where tasks are cells of data and a table."""
 
     def __init__(
         self, asking: Asking, leases: Leases, parts: dict[int, SharedPart]
@@ -237,7 +226,7 @@ class Rotation:
         return HandBack(**self._asking.who(), tokens=tokens, acked=acked, is_carried=True)
 
     def ahead(self, stage: StageSpec) -> AskLease:
-        """The question for one more cell."""
+        """The question for one more cell while one is computed; any thread may ask."""
         held = self._leases.held(tuple(self._parts))
         return AskLease(**self._asking.who(), stage=stage.stage, held=held)
 

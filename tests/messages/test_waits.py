@@ -4,7 +4,6 @@ import re
 from pathlib import Path
 from typing import get_args
 
-from paceline.messages import waits
 from paceline.messages.waits import WaitKind
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -14,8 +13,3 @@ def test_the_page_about_waits_lists_all_kinds() -> None:
     page = (DOCS / "errors.md").read_text()
     table = page.split("## Waits")[1].split("## ")[0]
     assert re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE) == list(get_args(WaitKind))
-
-
-def test_the_module_lists_all_kinds() -> None:
-    listed = re.findall(r"^(\w+) {2,}\S", waits.__doc__ or "", re.MULTILINE)
-    assert [kind for kind in listed if kind != "kind"] == list(get_args(WaitKind))

@@ -139,7 +139,7 @@ def end_waits(book: Book) -> None:
     """Answer every question that has been parked for its time with the reason."""
     if book.now < book.first_due_s:
         return
-    parkings = (*book.questions.of_trainers(), book.questions.paces)
+    parkings = (*book.questions.of_trainers, book.questions.paces)
     for waiting in parkings:
         for key, parked in waiting.due(book.now):
             saw_wait(book, book.pace, parked)

@@ -157,6 +157,6 @@ def _tell_return(book: Book, timeline: int, reason: str) -> None:
 
 def _refuse_all(book: Book, text: str) -> None:
     """The timeline is left: an answer would be of another than was asked on."""
-    for asked in book.questions.of_trainers():
+    for asked in book.questions.of_trainers:
         for parked in asked.take_all():
             book.refuse(parked.ticket, "timeline", text)

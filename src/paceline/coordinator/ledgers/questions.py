@@ -40,6 +40,9 @@ class Questions:
         # Those of `CommitStep`, by incarnation.
         self.steps: Parking[int, Parked] = Parking(is_looked_at=False)
         self.saves: Parking[int, Parked] = Parking()  # {incarnation: Save}
+        begun = (self.leases, self.ticks, self.meets)
+        self.of_trainers: tuple[Parking[Any, Parked], ...]
+        self.of_trainers = (*begun, self.ahead, self.shares, self.saves, self.steps)
         self.servers: Parking[str, Parked] = Parking()  # {server id: ServerReport}
         self.paces: Parking[int, Parked] = Parking()  # {ticket: ChangePace}
 
@@ -50,11 +53,6 @@ class Questions:
         for waiting in (self.ticks, self.shares, self.meets):
             for key in [key for key in waiting if key[0] == incarnation]:
                 waiting.take(key)
-
-    def of_trainers(self) -> tuple[Parking[Any, Parked], ...]:
-        """Those that trainers ask."""
-        begun = (self.leases, self.ticks, self.meets)
-        return (*begun, self.ahead, self.shares, self.saves, self.steps)
 
     def look_at_all(self) -> None:
         """Whoever waits is looked at again, as if everything had changed."""

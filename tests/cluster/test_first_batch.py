@@ -32,7 +32,7 @@ def test_who_needs_longer_is_lost_with_the_reason_and_its_records_count_once(
         optimizer = torch.optim.SGD(model.parameters(), lr=1.0, maximize=True)
         stepped = session.share(model, optimizer)
         for batch in session.batches(DATA, 2, task_size=4):
-            while num_batches == 0 and "--first-batch" not in events.read_text():
+            while num_batches == 0 and "MarksSettled" not in events.read_text():
                 assert not deadline.is_over(), "nobody is lost"
                 time.sleep(0.01)  # the model is being compiled
             num_batches += 1

@@ -69,12 +69,18 @@ def test_what_comes_in_pieces_comes_as_it_was_sent(
 ) -> None:
     made = Pair()
     data = b"".join(frame(*one) for one in frames)
-    for start in range(0, len(data), piece):
-        made.raw.sendall(data[start : start + piece])
+
+    def send() -> None:
+        for start in range(0, len(data), piece):
+            made.raw.sendall(data[start : start + piece])
+
+    sender = threading.Thread(target=send)  # a socket holds few pieces of a byte
+    sender.start()
     for message, buffers in frames:
         came = made.channel.receive()
         assert came.message == message
         assert [bytes(one) for one in came.buffers] == buffers
+    sender.join()
     made.close()
 
 

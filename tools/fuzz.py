@@ -25,7 +25,7 @@ with atheris.instrument_imports(include=["paceline"]):
     from paceline.messages.shared import Refusal
     from paceline.messages.watching import AskStatus
     from paceline.transport.frames import Kind, encode_frame
-    from paceline.transport.handshake.handshake import (
+    from paceline.transport.handshake import (
         Challenge,
         Farewell,
         Hello,

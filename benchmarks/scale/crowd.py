@@ -37,7 +37,7 @@ from paceline.messages.trainer import (
 from paceline.timing import SystemClock
 from paceline.transport.connection import Connection
 from paceline.transport.frames import CONTROL_LIMITS
-from paceline.transport.handshake.handshake import Hello, Welcome
+from paceline.transport.handshake import Hello, Welcome
 
 PART = PartSpec(0, (ParameterSpec(("w",), (8,), "float32"),), None, (), Async())
 FILE_BYTES = 1024  # of the server's share of a cut

@@ -14,7 +14,7 @@ from typing import Generic, TypeVar, final
 import msgspec
 
 from paceline.transport.frames import Header, Kind, Limits, Preamble, encode_frame
-from paceline.transport.handshake.handshake import Hello
+from paceline.transport.handshake import Hello
 from paceline.transport.requests import allocate
 from paceline.transport.streams.pieces import FrameReader, Placed
 

@@ -40,7 +40,7 @@ from paceline.ids import Span, Window
 from paceline.messages.data import DataReply, Pull, Pulled, Push, Pushed
 from paceline.messages.shared import Message
 from paceline.transport.frames import DATA_LIMITS
-from paceline.transport.handshake.handshake import Hello, Welcome
+from paceline.transport.handshake import Hello, Welcome
 
 ELEMENTS, LARGE_ELEMENTS = 64, 1 << 20
 ASKS_UNREAD = 64  # 256 MiB, were all answered

@@ -23,7 +23,7 @@ import paceline
 from benchmarks.harness.phases import PhaseClock
 from benchmarks.harness.watching import WatchedConnection
 from paceline.params.published import ValuesReader
-from paceline.transport.memory.mailbox import Outgoing
+from paceline.transport.mailbox import Outgoing
 
 DECIDE = "decide"
 INTO_MAILBOX = "copied into the mailbox"

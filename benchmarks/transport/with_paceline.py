@@ -25,7 +25,7 @@ from paceline.errors import PeerLost
 from paceline.timing import Deadline, SystemClock
 from paceline.transport.connection import Connection
 from paceline.transport.frames import DATA_LIMITS, ByteArray
-from paceline.transport.handshake.handshake import Hello, HelloCheck
+from paceline.transport.handshake import Hello, HelloCheck
 from paceline.transport.opening import connect, listen
 from paceline.transport.service import Peer, Reply, places_of
 

@@ -72,8 +72,8 @@ INSIDE: dict[str, Floors] = {
     ),
     "paceline.transport": (
         ("address", "frames"),
-        ("handshake", "memory", "service"),
-        ("connection",),
+        ("handshake", "service", "shared_memory"),
+        ("connection", "mailbox"),
         ("listener", "patience", "requests"),
         ("streams",),
         ("inprocess",),

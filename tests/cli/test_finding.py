@@ -18,7 +18,7 @@ from paceline.launch.job.wiring import OBSERVER, Wires
 from paceline.messages.shared import Done, Message
 from paceline.messages.watching import AskStatus, ChangePace
 from paceline.timing import SystemClock
-from paceline.transport.handshake.handshake import Secret
+from paceline.transport.handshake import Secret
 from paceline.transport.service import Peer, Reply
 from tests.cli.running import STATUS, exit_code
 

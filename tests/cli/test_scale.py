@@ -16,7 +16,7 @@ from paceline.launch.job.wiring import Wires
 from paceline.messages.shared import Done, Refusal
 from paceline.messages.watching import Scale
 from paceline.timing import SystemClock
-from paceline.transport.handshake.handshake import Secret
+from paceline.transport.handshake import Secret
 from paceline.transport.service import Peer, Reply
 from tests.cli.running import exit_code
 

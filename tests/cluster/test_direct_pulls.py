@@ -13,8 +13,8 @@ from paceline.launch.embedded import EmbeddedJob
 from paceline.messages.data import Pull
 from paceline.server.service import ServerService
 from paceline.trainer.tensors import shared_memory_pulls as direct_pulls
-from paceline.transport.memory.shared_memory import is_supported
 from paceline.transport.service import Peer
+from paceline.transport.shared_memory import is_supported
 
 STEPS, BATCH, SERVERS = 30, 4, 2
 

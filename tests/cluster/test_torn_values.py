@@ -14,7 +14,7 @@ from paceline.messages.shared import Hyper
 from paceline.params.dense import OptimizeBlock
 from paceline.params.published import ValuesReader
 from paceline.trainer.tensors.shared_memory_pulls import DirectPulls
-from paceline.transport.memory.shared_memory import is_supported
+from paceline.transport.shared_memory import is_supported
 from tests.system.whole import read_regardless, why_torn
 
 pytestmark = pytest.mark.skipif(not is_supported(), reason="nothing is lent here")

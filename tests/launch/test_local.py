@@ -23,7 +23,7 @@ from paceline.launch.local import LocalRun, RunResult, describe_run, wait_local_
 from paceline.launch.processes.process import Child
 from paceline.launch.supervise.supervision import Supervision
 from paceline.timing import SystemClock
-from paceline.transport.memory.shared_memory import SHARED_MEMORY
+from paceline.transport.shared_memory import SHARED_MEMORY
 from paceline.watch.progress import open_show
 from paceline.watch.summary import Ending
 

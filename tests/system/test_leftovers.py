@@ -13,7 +13,7 @@ import pytest
 
 from paceline.launch.processes.forkserver import ForkServer
 from paceline.testing.chaos import ChaosPlan, ChaosReport, RandomKills, wait_chaos
-from paceline.transport.memory.shared_memory import is_supported, may_share_memory
+from paceline.transport.shared_memory import is_supported, may_share_memory
 from tests.system.leftovers import Watch, holding
 from tests.system.ways import EVERY_WAY, Way
 

@@ -16,7 +16,7 @@ from paceline.launch.processes.forked import PRELOADED
 from paceline.launch.processes.forkserver import ForkServer
 from paceline.testing.chaos import ChaosPlan, ChaosReport, RandomKills, wait_chaos
 from paceline.timing import SystemClock
-from paceline.transport.memory.shared_memory import is_supported
+from paceline.transport.shared_memory import is_supported
 
 FOLDER = Path(__file__).parent
 SCRIPT = FOLDER / "reading_job.py"

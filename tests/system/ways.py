@@ -5,7 +5,7 @@ from typing import NamedTuple
 import pytest
 
 from paceline.launch.job.addresses import Transport
-from paceline.transport.memory.shared_memory import SHARED_MEMORY
+from paceline.transport.shared_memory import SHARED_MEMORY
 
 
 class Way(NamedTuple):

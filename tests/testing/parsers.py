@@ -42,15 +42,15 @@ from paceline.transport.frames import (
     parse_preamble,
 )
 from paceline.transport.handshake import (
+    FAREWELL,
     FROM_CLIENT,
+    FROM_LISTENER,
     NONCE_BYTES,
     Hello,
     HelloCheck,
     Introduction,
     Reception,
     Secret,
-    decode_answer,
-    decode_farewell,
 )
 from paceline.transport.requests import decode_message
 from paceline.transport.streams.pieces import FrameReader, Placed
@@ -164,12 +164,12 @@ def read_as_client(data: bytes) -> None:
         introduction = Introduction(hello, secret, b"", _NONCE)
         for _ in range(2):
             try:
-                answer = introduction.answer(decode_answer(msgspec.Raw(data)))
+                answer = introduction.answer(decode_message(FROM_LISTENER, _header(data)))
                 msgspec.msgpack.encode(answer)
             except (FrameRefused, HandshakeRefused):
                 break
     try:
-        decode_farewell(msgspec.Raw(data))
+        decode_message(FAREWELL, _header(data))
     except FrameRefused:
         return
 

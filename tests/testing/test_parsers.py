@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from paceline.errors import UsageError
 from paceline.messages.trainer import SharePart
 from paceline.transport.frames import Kind, encode_frame
-from paceline.transport.handshake.handshake import (
+from paceline.transport.handshake import (
     Challenge,
     Farewell,
     Hello,

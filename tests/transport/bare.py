@@ -18,17 +18,19 @@ from paceline.transport.frames import (
     Preamble,
     encode_frame,
 )
-from paceline.transport.handshake.greeting import NONCE_BYTES, Introduction, Reception
-from paceline.transport.handshake.handshake import (
+from paceline.transport.handshake import (
+    NONCE_BYTES,
     Challenge,
     Farewell,
     Hello,
     HelloCheck,
+    Introduction,
     Proof,
+    Reception,
     Welcome,
 )
 from paceline.transport.streams.pieces import Frame, FrameReader, Placed
-from paceline.transport.streams.tcp_socket import place_reached
+from paceline.transport.streams.sockets import place_reached
 from tests.transport.corridors import HELLO, PATIENCE_S, Corridor, Park, Said, Say
 
 

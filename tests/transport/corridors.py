@@ -16,11 +16,11 @@ from paceline.errors import UsageError
 from paceline.timing import Deadline, SystemClock
 from paceline.transport.connection import Connection
 from paceline.transport.frames import DATA_LIMITS, ByteArray, Limits
-from paceline.transport.handshake.handshake import Hello, HelloCheck, Secret
+from paceline.transport.handshake import Hello, HelloCheck, Secret
 from paceline.transport.listener import DEFAULT_BOUNDS, Bounds, Listener
 from paceline.transport.opening import connect, listen
 from paceline.transport.service import Peer, Reply, Service
-from paceline.transport.streams.tcp_socket import hold_port
+from paceline.transport.streams.sockets import hold_port
 
 CLOCK = SystemClock()
 PATIENCE_S = 30.0  # for what must happen; tests that pass never wait so long

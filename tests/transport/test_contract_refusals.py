@@ -13,7 +13,7 @@ from paceline.errors import (
 )
 from paceline.timing import Deadline
 from paceline.transport.frames import Limits
-from paceline.transport.handshake.handshake import Hello
+from paceline.transport.handshake import Hello
 from tests.transport.corridors import (
     CLOCK,
     PATIENCE_S,

@@ -10,7 +10,7 @@ import pytest
 
 from paceline.errors import DeadlineExceeded
 from paceline.transport.frames import InMailbox
-from paceline.transport.memory.mailbox import LEAST_BYTES, Mailboxes, Outgoing
+from paceline.transport.mailbox import LEAST_BYTES, Mailboxes, Outgoing
 from tests.transport.corridors import PATIENCE_S, Memory, Park, Said, Say, UnixCorridor
 
 VALUES = bytes(3 * LEAST_BYTES)

@@ -9,10 +9,10 @@ import msgspec
 import pytest
 
 from paceline.transport.frames import PREAMBLE_BYTES, Kind, encode_frame
-from paceline.transport.handshake.handshake import Farewell, Hello, HelloCheck, Proof
+from paceline.transport.handshake import Farewell, Hello, HelloCheck, Proof
 from paceline.transport.listener import Bounds
 from paceline.transport.streams.listener import StreamListener
-from paceline.transport.streams.tcp_socket import TcpDoor
+from paceline.transport.streams.sockets import TcpDoor
 from tests.transport.bare import BareSocket, bare_client, flat, hello_bytes, introduction
 from tests.transport.corridors import (
     CLOCK,

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from paceline.errors import DeadlineExceeded, HandshakeRefused, PeerLost
+from paceline.transport import mailbox
 from paceline.transport.connection import Answer
 from paceline.transport.frames import Kind, encode_frame
-from paceline.transport.handshake.handshake import Farewell
+from paceline.transport.handshake import Farewell
 from paceline.transport.listener import Bounds
-from paceline.transport.memory import mailbox
 from tests.transport.bare import (
     BareListener,
     BareSocket,

@@ -44,7 +44,7 @@ from paceline.store.journal import wait_until_free
 from paceline.timing import Clock, Deadline
 from paceline.transport.connection import Connection
 from paceline.transport.handshake import Secret
-from paceline.transport.memory import may_share_memory
+from paceline.transport.shared_memory import may_share_memory
 from paceline.watch.progress import Show
 from paceline.watch.summary import Ending, Restarts, Summary, Verdict, summarize
 

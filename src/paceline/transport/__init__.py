@@ -4,8 +4,9 @@ Its inside, from the bottom::
 
     address      "unix:/run/x.sock", "tcp:127.0.0.1:4711", "inproc:name"
     frames       one frame as bytes: preamble, header, raw buffers; limits (pure)
-    handshake/   who may come in
-    memory/      memory between processes of one host
+    handshake    who may come in
+    shared_memory  memory between processes of one host; waiting for a word of it
+    mailbox      buffers of requests and replies that lie there
     service      what a listener calls: Peer, Service, Reply
     connection   what a client holds: submit, wait_reply, call
     requests     the replies that one connection still waits for

@@ -30,8 +30,7 @@ from paceline.transport.streams import (
     UnixDoor,
     connect_stream,
     place_reached,
-    reach_tcp,
-    reach_unix,
+    reach,
 )
 
 
@@ -60,12 +59,9 @@ def connect(
         return connect_inprocess(address, hello, reply_type, limits, clock, timeout_s)
     requests = OpenRequests(reply_type)
     deadline = Deadline(clock, timeout_s)
-    if isinstance(where, UnixAddress):
-        sock, place, proved = reach_unix(where, timeout_s), b"", None
-    else:
-        proved = _needed_secret(where, secret)
-        sock = reach_tcp(where, timeout_s)
-        place = place_reached(sock)
+    proved = _needed_secret(where, secret) if isinstance(where, TcpAddress) else None
+    sock = reach(where, timeout_s)
+    place = b"" if proved is None else place_reached(sock)
     introduction = Introduction(hello, proved, place, secrets.token_bytes(NONCE_BYTES))
     left_s = deadline.remaining_s()
     return connect_stream(sock, address, introduction, requests, limits, clock, left_s)

@@ -8,7 +8,7 @@ Waits for nothing; the caller holds `OpenRequests.changed` around every call.
 
 import itertools
 import threading
-from typing import final
+from typing import TypeVar, final
 
 import msgspec
 
@@ -21,6 +21,8 @@ from paceline.errors import (
 )
 from paceline.transport.connection import Answer, Landing, MessageType
 from paceline.transport.frames import ByteArray, Header, allocate, byte_array
+
+T = TypeVar("T")
 
 
 @final
@@ -133,9 +135,7 @@ class OpenRequests:
             raise kind(str(self._loss)) from self._loss
 
 
-def decode_message(
-    decoder: msgspec.msgpack.Decoder[msgspec.Struct], header: Header
-) -> msgspec.Struct:
+def decode_message(decoder: "msgspec.msgpack.Decoder[T]", header: Header) -> T:
     """The message of a frame.
 
     Raises:

@@ -32,7 +32,7 @@ from benchmarks.transport.with_paceline import (
 from paceline.config import JobConfig, parse_pace
 from paceline.launch.embedded import EmbeddedJob
 from paceline.timing import SystemClock
-from paceline.transport.handshake.handshake import HelloCheck
+from paceline.transport.handshake import HelloCheck
 from paceline.transport.opening import listen
 
 PLAN = Plan(small_bytes=64, large_bytes=1 << 16, small_trips=3, large_trips=2)

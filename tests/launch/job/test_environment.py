@@ -7,7 +7,7 @@ import pytest
 from paceline.errors import UsageError
 from paceline.launch.job.commands import UserScript, role_command, with_failpoints
 from paceline.launch.job.environment import Place, read_place, read_quiet, trainer_threads
-from paceline.transport.handshake.handshake import Secret
+from paceline.transport.handshake import Secret
 
 SCRIPT = UserScript("train.py", ["--lr", "3"])
 

@@ -9,7 +9,7 @@ from paceline.config import JobConfig
 from paceline.errors import UsageError
 from paceline.launch.job.files import read_secret, remove_secret, write_secret
 from paceline.launch.job.folder import JobDir
-from paceline.transport.handshake.handshake import Secret
+from paceline.transport.handshake import Secret
 
 
 def test_only_the_owner_can_read_it_whatever_the_umask(tmp_path: Path) -> None:

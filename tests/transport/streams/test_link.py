@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from typing import cast
 
 from paceline.timing import Deadline, SystemClock
-from paceline.transport.handshake.greeting import Reception
-from paceline.transport.handshake.handshake import HelloCheck
+from paceline.transport.handshake import HelloCheck, Reception
 from paceline.transport.streams.link import Link
 from paceline.transport.streams.pieces import Outbox
 

@@ -9,7 +9,7 @@ import pytest
 from paceline.errors import DeadlineExceeded, HandshakeRefused, PeerLost, UsageError
 from paceline.transport.address import TcpAddress
 from paceline.transport.frames import DATA_LIMITS, encode_frame
-from paceline.transport.handshake.handshake import (
+from paceline.transport.handshake import (
     Challenge,
     Hello,
     HelloCheck,
@@ -17,7 +17,7 @@ from paceline.transport.handshake.handshake import (
     Welcome,
 )
 from paceline.transport.opening import connect, listen
-from paceline.transport.streams.tcp_socket import TcpDoor, hold_port, reach_tcp
+from paceline.transport.streams.sockets import TcpDoor, hold_port, prepare, reach
 from tests.transport.bare import (
     BareListener,
     BareSocket,
@@ -61,7 +61,7 @@ def test_only_the_named_address_is_listened_at(tcp: TcpCorridor, service: Memory
     tcp.listen(service)
     elsewhere = TcpAddress("127.0.0.2", tcp.where.port)  # the same host, another address
     with pytest.raises(PeerLost, match="nobody listens there"):
-        reach_tcp(elsewhere, PATIENCE_S)
+        reach(elsewhere, PATIENCE_S)
 
 
 def test_an_address_that_others_can_reach_is_warned_about(
@@ -207,11 +207,11 @@ def test_another_program_that_answers_is_no_listener_of_the_job(tcp: TcpCorridor
 def test_small_frames_go_at_once_and_vanished_peers_are_noticed() -> None:
     door = TcpDoor(TcpAddress("127.0.0.1", 0), SECRET)
     where = TcpAddress("127.0.0.1", door.socket.getsockname()[1])
-    with reach_tcp(where, PATIENCE_S) as mine:
+    with reach(where, PATIENCE_S) as mine:
         door.socket.setblocking(True)
         theirs, _ = door.socket.accept()
         with theirs:
-            door.prepare(theirs)
+            prepare(theirs)
             for sock in (mine, theirs):
                 assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
                 assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)

@@ -15,7 +15,7 @@ PACELINE_RANK         which of them this one is; 0 leads
 
 A user sets ``PACELINE_JOB_DIR`` at most, where an embedded job goes, ``PACELINE_QUIET``, so
 that it says only what goes wrong, and ``PACELINE_SHARED_MEMORY``
-(`paceline.transport.memory.shared_memory`).
+(`paceline.transport.shared_memory`).
 
 Pure: the environment is an argument.
 """

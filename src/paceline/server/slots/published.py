@@ -17,7 +17,7 @@ from paceline.messages.data import ValuesPlace
 from paceline.params.published import KEY_BYTES, ROUND_START, PublishedValues, bytes_needed
 from paceline.server.requests import PartLayout
 from paceline.server.requests.contents import Bytes
-from paceline.transport.memory import LentMemory, is_supported, wake_all
+from paceline.transport.shared_memory import LentMemory, is_supported, wake_all
 
 _log = logging.getLogger("paceline.server")
 

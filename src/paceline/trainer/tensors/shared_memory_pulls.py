@@ -30,7 +30,7 @@ from paceline.params.published import ROUND_START, Bytes, ValuesReader
 from paceline.trainer.client import Payload
 from paceline.trainer.encoding import ParameterMemory
 from paceline.transport.frames import WritableBuffer
-from paceline.transport.memory import find_memory, wait_change
+from paceline.transport.shared_memory import find_memory, wait_change
 
 WAIT_S = 0.05  # a server that has died says nothing here; a question finds that out
 

@@ -6,22 +6,22 @@
     channel      between two processes that were made as a pair
     listener     many connections on few threads; link: one of them
     pieces       frames through a socket, piece by piece
-    unix_socket, tcp_socket, door   what is different between the two
+    sockets      doors, and the way to them: what is different between Unix and TCP
     complaints   what is logged of those who are turned away
 """
 
 from paceline.transport.streams.channel import FrameChannel, Received
 from paceline.transport.streams.connection import connect_stream
-from paceline.transport.streams.door import Door
 from paceline.transport.streams.listener import StreamListener
 from paceline.transport.streams.pieces import Frame, Place, Placed
-from paceline.transport.streams.tcp_socket import (
+from paceline.transport.streams.sockets import (
+    Door,
     TcpDoor,
+    UnixDoor,
     hold_port,
     place_reached,
-    reach_tcp,
+    reach,
 )
-from paceline.transport.streams.unix_socket import UnixDoor, reach_unix
 
 __all__ = [
     "Door",
@@ -36,6 +36,5 @@ __all__ = [
     "connect_stream",
     "hold_port",
     "place_reached",
-    "reach_tcp",
-    "reach_unix",
+    "reach",
 ]

@@ -40,15 +40,18 @@ from paceline.transport.frames import (
     encode_frame,
 )
 from paceline.transport.handshake import (
+    FAREWELL,
+    FROM_LISTENER,
+    Challenge,
+    Farewell,
     Hello,
     Introduction,
     Proof,
     Welcome,
-    decode_answer,
-    decode_farewell,
 )
-from paceline.transport.memory import Mailboxes, MailboxOffer, Outgoing, may_share_memory
-from paceline.transport.requests import OpenRequests
+from paceline.transport.mailbox import Mailboxes, MailboxOffer, Outgoing
+from paceline.transport.requests import OpenRequests, decode_message
+from paceline.transport.shared_memory import may_share_memory
 from paceline.transport.streams.complaints import printable
 from paceline.transport.streams.pieces import (
     FrameReader,
@@ -111,13 +114,13 @@ def _shake_hands(
     sock: socket.socket, introduction: Introduction, deadline: Deadline
 ) -> Welcome:
     """Say hello, and answer until one is welcome."""
-    answers: list[tuple[Kind, msgspec.Raw]] = []
 
-    def keep(preamble: Preamble, header: Header) -> Placed:
-        answers.append((preamble.kind, header.message))
-        return None, []
+    def place(preamble: Preamble, header: Header) -> Placed:
+        if preamble.kind is Kind.ERROR:
+            return decode_message(FAREWELL, header), []
+        return decode_message(FROM_LISTENER, header), []
 
-    reader = FrameReader(HANDSHAKE_LIMITS, keep)
+    reader = FrameReader(HANDSHAKE_LIMITS, place)
     message: Hello | Proof = introduction.hello
     while True:
         with contextlib.suppress(
@@ -126,15 +129,15 @@ def _shake_hands(
             # Small enough for an empty socket: this goes at once or not at all.
             pieces = encode_frame(Kind.HELLO, 0, message, (), HANDSHAKE_LIMITS)
             send_some(sock, deque(pieces))
-        while reader.receive(sock) is None:
+        while (frame := reader.receive(sock)) is None:
             if not wait_readable(sock, deadline.remaining_s()):
                 raise DeadlineExceeded("no answer to a hello in time")
-        kind, raw = answers.pop()
-        if kind is Kind.ERROR:
-            farewell = decode_farewell(raw)
-            refused = ForeignPeer if farewell.is_foreign else HandshakeRefused
-            raise refused(printable(farewell.reason))
-        answer = introduction.answer(decode_answer(raw))
+        said = frame.message
+        if isinstance(said, Farewell):
+            refused = ForeignPeer if said.is_foreign else HandshakeRefused
+            raise refused(printable(said.reason))
+        assert isinstance(said, Challenge | Welcome)
+        answer = introduction.answer(said)
         if isinstance(answer, Welcome):
             return answer
         message = answer
@@ -315,7 +318,7 @@ class StreamConnection(Connection):
 
     def _place(self, preamble: Preamble, header: Header) -> Placed:
         if preamble.kind is Kind.ERROR:
-            reason = decode_farewell(header.message).reason
+            reason = decode_message(FAREWELL, header).reason
             raise PeerLost(f"the other end closed: {printable(reason)}")
         message, buffers = self._requests.place(preamble.request_id, header)
         if header.place is not None:

@@ -14,7 +14,7 @@ import select
 import socket
 import threading
 from collections.abc import Sequence
-from typing import final
+from typing import Any, final
 
 import msgspec
 
@@ -35,7 +35,7 @@ from paceline.transport.frames import (
     spread,
 )
 from paceline.transport.handshake import FROM_CLIENT, Farewell, Reception
-from paceline.transport.memory import Incoming, MailboxOffer, decode_offer, find
+from paceline.transport.mailbox import MAILBOX_OFFER, Incoming, MailboxOffer, find
 from paceline.transport.requests import decode_message
 from paceline.transport.service import Peer
 from paceline.transport.streams.pieces import Frame, FrameReader, Outbox, Placed
@@ -66,7 +66,7 @@ class Link:
         self._socket = sock
         self._epoll = epoll
         self._outbox = outbox
-        self._decoder = FROM_CLIENT
+        self._decoder: msgspec.msgpack.Decoder[Any] = FROM_CLIENT
         self._reader = FrameReader(HANDSHAKE_LIMITS, self._place)  # by the attending thread
         self._is_unix = sock.family == socket.AF_UNIX
         self._mailbox: Incoming | None = None  # by the attending thread
@@ -194,7 +194,7 @@ class Link:
 
     def _place(self, preamble: Preamble, header: Header) -> Placed:
         if preamble.kind is Kind.MAILBOX:
-            return decode_offer(header.message), []
+            return decode_message(MAILBOX_OFFER, header), []
         message = decode_message(self._decoder, header)
         if header.place is None:
             return message, allocate(header.sizes)

@@ -53,9 +53,9 @@ from paceline.transport.handshake import NONCE_BYTES, HelloCheck, Reception, Wel
 from paceline.transport.listener import DEFAULT_BOUNDS, Bounds, Listener, RequestType
 from paceline.transport.service import Gathers, Peer, Service
 from paceline.transport.streams.complaints import Complaints
-from paceline.transport.streams.door import Door
 from paceline.transport.streams.link import Link
 from paceline.transport.streams.pieces import Frame, Outbox
+from paceline.transport.streams.sockets import Door, prepare
 
 logger = logging.getLogger("paceline.transport")
 
@@ -289,7 +289,7 @@ class StreamListener(Listener):
     def _let_in(self, sock: socket.socket) -> None:
         bounds = self._bounds
         try:
-            self._door.prepare(sock)
+            prepare(sock)
             place, origin = self._door.place(sock), self._door.origin(sock)
         except OSError:  # it came and went
             sock.close()

@@ -205,17 +205,6 @@ def _wait(sock: socket.socket, event: int, timeout_s: float, wanted: int = ~0) -
     return any(found & wanted for _, found in poll.poll(math.ceil(timeout_s * 1000)))
 
 
-# The kernel's own default fits a small fraction of a large reply, and each refill costs two
-# switches between processes; more than this only leaves the cache. Capped by `wmem_max`.
-_KERNEL_BUFFER_BYTES = 1 << 20
-
-
-def prepare(sock: socket.socket) -> None:
-    """Make a connected socket ready for frames: non-blocking, with room for large ones."""
-    sock.setblocking(False)
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _KERNEL_BUFFER_BYTES)
-
-
 def send_some(
     sink: socket.socket, pieces: deque[memoryview], descriptors: Sequence[int] = ()
 ) -> int:

@@ -30,7 +30,7 @@ import msgspec
 
 from paceline.errors import FrameRefused
 from paceline.transport.frames import ByteArray, InMailbox, Limits, Room, byte_array, spread
-from paceline.transport.memory.shared_memory import sealed_memory
+from paceline.transport.shared_memory import sealed_memory
 
 # What is smaller travels as fast in the frame.
 LEAST_BYTES = 16 << 10
@@ -44,19 +44,7 @@ class MailboxOffer(msgspec.Struct, frozen=True, tag="Offer"):  # as it is called
     num_bytes: int
 
 
-_offers = msgspec.msgpack.Decoder(MailboxOffer)
-
-
-def decode_offer(message: msgspec.Raw) -> MailboxOffer:
-    """Decode what comes with a descriptor.
-
-    Raises:
-        FrameRefused: it is something else.
-    """
-    try:
-        return _offers.decode(message)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise FrameRefused(f"expected a mailbox, got something else: {error}") from error
+MAILBOX_OFFER = msgspec.msgpack.Decoder(MailboxOffer)
 
 
 @final

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from paceline.transport.memory.shared_memory import LentMemory, find_memory, is_supported
+from paceline.transport.shared_memory import LentMemory, find_memory, is_supported
 
 pytestmark = pytest.mark.skipif(not is_supported(), reason="stores may be seen otherwise")
 
 SIZE = 10_000
 READ = """
 import sys
-from paceline.transport.memory.shared_memory import find_memory
+from paceline.transport.shared_memory import find_memory
 found = find_memory(*map(int, sys.argv[1:]))
 print("nothing" if found is None else found[-1])
 """

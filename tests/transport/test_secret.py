@@ -5,7 +5,7 @@ import traceback
 import pytest
 
 from paceline.errors import UsageError
-from paceline.transport.handshake.handshake import SECRET_BYTES, Secret
+from paceline.transport.handshake import SECRET_BYTES, Secret
 
 
 def test_secret_comes_back_from_its_text() -> None:

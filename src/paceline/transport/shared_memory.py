@@ -6,21 +6,27 @@ lent is written by who has made it, and read by others of the same user, who fin
 owner's process and descriptor number; whether it is the right one, its contents must say
 (a key).
 
+Who waits until another process has changed a word of it sleeps in the kernel, and is woken
+by whoever has changed it: one change between processes, where a question and its answer
+take two, and no frame is read. It is Linux's futex (futex(2)), also where the one who waits
+may only read; words are 8 bytes, little endian, of which the kernel looks at the lower 4.
+
 ``PACELINE_SHARED_MEMORY=off`` has everything travel through sockets: where memory that
 several processes see counts more than once against a limit, or to compare. What it says
 is looked at when a connection or a part is made.
 
-Waits for nothing. Any thread.
+Waits: `wait_change`, as long as it is told to; Python runs on meanwhile. Any thread.
 """
 
 import contextlib
+import ctypes
 import fcntl
 import mmap
 import os
 import platform
 import sys
 from collections.abc import Mapping
-from typing import Final, final
+from typing import Any, Final, final
 
 from paceline.errors import UsageError
 from paceline.transport.frames import ByteArray, byte_array
@@ -118,3 +124,49 @@ def find_memory(pid: int, fd: int, num_bytes: int) -> ByteArray | None:
         return None
     finally:
         os.close(found)
+
+
+_FUTEX: Final = 202  # the number of the system call
+_WAIT, _WAKE = 0, 1
+_ALL: Final = (1 << 31) - 1
+_LOWER: Final = (1 << 32) - 1
+
+_system_call: Any = ctypes.CDLL(None).syscall  # C's door: it takes what it is given
+
+
+@final
+class _TimeSpan(ctypes.Structure):
+    _fields_ = (("seconds", ctypes.c_long), ("nanoseconds", ctypes.c_long))
+
+
+def wait_change(memory: ByteArray, start: int, seen: int, timeout_s: float) -> None:
+    """Wait while a word is what was ``seen``; it may still be so afterwards.
+
+    The word lies in ``memory`` from ``start`` on, a multiple of 8. One that is something
+    else by now is not waited for.
+    """
+    assert start % 8 == 0
+    assert start + 8 <= memory.nbytes
+    span = _TimeSpan(int(timeout_s), int(timeout_s % 1 * 1e9))
+    _system_call(
+        ctypes.c_long(_FUTEX),
+        ctypes.c_void_p(memory.ctypes.data + start),
+        ctypes.c_int(_WAIT),
+        ctypes.c_uint32(seen & _LOWER),
+        ctypes.byref(span),
+        None,
+        ctypes.c_int(0),
+    )
+
+
+def wake_all(memory: ByteArray, start: int) -> None:
+    """Wake all who wait for a word, in any process; it has been changed."""
+    _system_call(
+        ctypes.c_long(_FUTEX),
+        ctypes.c_void_p(memory.ctypes.data + start),
+        ctypes.c_int(_WAKE),
+        ctypes.c_int(_ALL),
+        None,
+        None,
+        ctypes.c_int(0),
+    )

@@ -8,8 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paceline.transport.handshake.greeting import Transcript, is_same_proof
-from paceline.transport.handshake.handshake import Hello, Secret, Welcome
+from paceline.errors import ForeignPeer
+from paceline.transport.handshake import (
+    Hello,
+    HelloCheck,
+    Proof,
+    Reception,
+    Secret,
+    Transcript,
+    Welcome,
+)
 
 SECRET = Secret(bytes(range(32)))
 HELLO = Hello(run="run-1", role="trainer-0", incarnation=7, nonce=b"c" * 32)
@@ -71,12 +79,16 @@ def test_a_listener_proves_its_own_role_run_and_version(other: Welcome) -> None:
 
 def test_another_secret_is_another_proof() -> None:
     other = Secret.fresh()
-    assert not is_same_proof(SEEN.client_proof(SECRET), SEEN.client_proof(other))
-    assert is_same_proof(SEEN.client_proof(SECRET), SEEN.client_proof(SECRET))
+    assert SEEN.client_proof(SECRET) != SEEN.client_proof(other)
+    assert SEEN.client_proof(SECRET) == SEEN.client_proof(SECRET)
 
 
 def test_proofs_are_compared_in_constant_time(monkeypatch: pytest.MonkeyPatch) -> None:
     compared = []
     monkeypatch.setattr(hmac, "compare_digest", lambda *both: compared.append(both))
-    is_same_proof(b"a", b"b")
-    assert compared == [(b"a", b"b")]
+    check = HelloCheck("run-1", "server-0", {"trainer"}, SECRET)
+    theirs = Reception(check, SECRET, SEEN.place, SEEN.nonce)
+    theirs.answer(HELLO)
+    with pytest.raises(ForeignPeer):
+        theirs.answer(Proof(b"b"))
+    assert compared == [(SEEN.client_proof(SECRET), b"b")]

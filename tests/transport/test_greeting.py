@@ -4,18 +4,16 @@ import msgspec
 import pytest
 
 from paceline.errors import FrameRefused, HandshakeRefused
-from paceline.transport.handshake.greeting import (
+from paceline.transport.handshake import (
     NONCE_BYTES,
-    Introduction,
-    Reception,
-    Transcript,
-)
-from paceline.transport.handshake.handshake import (
     Challenge,
     Hello,
     HelloCheck,
+    Introduction,
     Proof,
+    Reception,
     Secret,
+    Transcript,
     Welcome,
 )
 

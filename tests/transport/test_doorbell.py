@@ -8,8 +8,13 @@ import threading
 import numpy as np
 import pytest
 
-from paceline.transport.memory.doorbell import wait_change, wake_all
-from paceline.transport.memory.shared_memory import LentMemory, find_memory, is_supported
+from paceline.transport.shared_memory import (
+    LentMemory,
+    find_memory,
+    is_supported,
+    wait_change,
+    wake_all,
+)
 
 pytestmark = pytest.mark.skipif(not is_supported(), reason="no such memory here")
 
@@ -17,8 +22,8 @@ START, LIMIT_S = 24, 30.0
 WAIT = """
 import sys
 import numpy as np
-from paceline.transport.memory.doorbell import wait_change
-from paceline.transport.memory.shared_memory import find_memory
+from paceline.transport.shared_memory import wait_change
+from paceline.transport.shared_memory import find_memory
 memory = find_memory(*map(int, sys.argv[1:]))
 word = memory[24:32].view(np.int64)
 print("waits", flush=True)

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from paceline.errors import UsageError
-from paceline.transport.memory.mailbox import LEAST_BYTES
-from paceline.transport.memory.shared_memory import (
+from paceline.transport.mailbox import LEAST_BYTES
+from paceline.transport.shared_memory import (
     SHARED_MEMORY,
     is_supported,
     may_share_memory,

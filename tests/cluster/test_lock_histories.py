@@ -21,7 +21,7 @@ from paceline.messages.locking import KeepLocks, Lock, Locked, RowSlots
 from paceline.messages.shared import Done, Waiting
 from paceline.messages.waits import Wait
 from paceline.server.locks.locks import LockGranted, LockTable
-from paceline.server.locks.part_locks import Locks
+from paceline.server.locks.part_locks import HeldPushes
 from paceline.server.requests.contents import PushContents, RowGradients
 from paceline.trainer.acts import Ask, Asking, Pause
 from paceline.trainer.protocol import tables as lock_acts
@@ -52,7 +52,7 @@ class World:
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
         self.now = 0.0
-        self.locks = {f"server-{n}": Locks(timeline=0) for n in range(2)}
+        self.locks = {f"server-{n}": HeldPushes(lambda: self.now) for n in range(2)}
         self.values = dict.fromkeys(range(NUM_ROWS), 0)
         self.tokens = dict.fromkeys(range(NUM_ROWS), 0)
         self.longest_s = 0.0
@@ -74,14 +74,14 @@ class World:
         while self._queue:
             self.now, _, script = heapq.heappop(self._queue)
             for locks in self.locks.values():
-                locks.expire(self.now)
+                locks.expire()
             pause_s = next(script, None)
             if pause_s is not None:
                 self._place(script, pause_s)
 
     def fence(self, incarnation: int) -> None:
         for locks in self.locks.values():
-            locks.fence(incarnation, self.now)
+            locks.fence(incarnation)
 
     def _place(self, script: Iterator[float], after_s: float) -> None:
         self._number += 1
@@ -161,7 +161,7 @@ class Trainer:
         if not isinstance(asked, Lock):
             return Done()
         ids = np.array([row for row in wanted if server_of(row) == role])
-        effect, _ = self.world.locks[role].ask(asked, self.trainer, ids, self.world.now)
+        effect = self.world.locks[role].ask(asked, self.trainer, ids)
         if not isinstance(effect, LockGranted):
             return Waiting(wait=Wait("lock", effect.reason))
         self._seen |= {int(row): self.world.values[int(row)] for row in ids}
@@ -172,7 +172,7 @@ class Trainer:
             incarnation=self.asking.incarnation, timeline=0, numbers={0: (number,)}
         )
         for server in locks:
-            self.world.locks[server].keep(sign, self.world.now)
+            self.world.locks[server].keep(sign)
 
     def _die(self, number: int) -> Iterator[float]:
         world = self.world
@@ -202,7 +202,7 @@ class Trainer:
                 if world.values[row] != self._seen[row] or token <= world.tokens[row]:
                     raise OverlapError(f"row {row} was {self._seen[row]} to {self.trainer}")
                 world.values[row], world.tokens[row] = self._seen[row] + 1, token
-            world.locks[server].settle(0, token, world.now)
+            world.locks[server].settle(0, token)
 
 
 def run_all() -> list[World]:

@@ -33,7 +33,7 @@ from paceline.store.blobs.blobs import BlobStore
 from paceline.timing import Clock, Deadline, SystemClock
 from paceline.transport.connection import Connection
 from paceline.transport.frames import CONTROL_LIMITS
-from paceline.transport.handshake.handshake import Hello, HelloCheck
+from paceline.transport.handshake import Hello, HelloCheck
 from paceline.transport.listener import Listener
 from paceline.transport.opening import connect, listen
 from paceline.transport.service import Peer, Reply

@@ -20,8 +20,8 @@ from paceline.timing import Deadline
 from paceline.trainer.tensors.part_tensors import PartTensors
 from paceline.transport.connection import Connection
 from paceline.transport.frames import DATA_LIMITS, ByteArray
-from paceline.transport.handshake.handshake import Hello, HelloCheck
-from paceline.transport.memory.mailbox import LEAST_BYTES, Outgoing
+from paceline.transport.handshake import Hello, HelloCheck
+from paceline.transport.mailbox import LEAST_BYTES, Outgoing
 from paceline.transport.opening import connect, listen
 from tests.server.conftest import (
     CLOCK,

@@ -16,7 +16,7 @@ from paceline.server.service import ServerService
 from paceline.server.slots.block_reads import BlockReads
 from paceline.transport.connection import Connection
 from paceline.transport.frames import DATA_LIMITS, ByteArray
-from paceline.transport.handshake.handshake import Hello, HelloCheck
+from paceline.transport.handshake import Hello, HelloCheck
 from paceline.transport.listener import Listener
 from paceline.transport.opening import connect, listen
 from paceline.transport.service import Peer, Reply

@@ -13,7 +13,7 @@ from paceline.messages.shared import Message, Refusal
 from paceline.timing import ManualClock
 from paceline.transport.connection import Answer, Connection, Landing
 from paceline.transport.frames import Buffer, byte_array
-from paceline.transport.handshake.handshake import Welcome
+from paceline.transport.handshake import Welcome
 
 _one_at_a_time = threading.RLock()  # jobs have no lock, and any thread may ask
 

@@ -120,8 +120,8 @@ class ServerService:
         self._standing.runners.close(JOIN_S)
         with self._standing.lock:
             self._standing.slots.retire()
-        self._reads.close()
-        self._locking.close()
+        self._reads.waiters.close()
+        self._locking.waiters.close()
 
     # ------------------------------------------------------------ transport's Service
 
@@ -136,10 +136,10 @@ class ServerService:
 
     def disconnected(self, peer: Peer) -> None:
         """Nobody waits for the parked requests of this connection any more."""
-        self._reads.disconnected(peer)
+        self._reads.waiters.disconnected(peer)
         with self._standing.lock:
             self._standing.early.drop(peer.incarnation)
-        self._locking.disconnected(peer)
+        self._locking.waiters.disconnected(peer)
 
     def _all_answers(self, store: BlobStore) -> dict[type[msgspec.Struct], Answer]:
         """What answers each request."""
@@ -160,7 +160,7 @@ class ServerService:
 
     def _look_again(self) -> None:
         """Something has changed: answer what can be answered now."""
-        self._reads.look_again()
+        self._reads.waiters.look_again()
         self._locking.look_again()
 
     def _pass_time(self) -> None:

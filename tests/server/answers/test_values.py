@@ -11,7 +11,7 @@ from paceline.messages.server import Fence
 from paceline.messages.shared import Message, OptimizerSpec, Waiting
 from paceline.messages.values import SetValues
 from paceline.params.published import ValuesReader
-from paceline.transport.memory.shared_memory import find_memory, is_supported
+from paceline.transport.shared_memory import find_memory, is_supported
 from tests.server.conftest import Server, contribution, make_plan, verdict, window
 from tests.server.test_sparse_blocks import DIM, ROWS, pull, push, sparse_plan
 

@@ -23,7 +23,7 @@ from paceline.params.codecs.named import codec_of
 from paceline.server.answers.pushes import read_push
 from paceline.server.requests.decoding import coded_block_bytes, decode_push
 from paceline.server.requests.layouts import layout_of
-from paceline.transport.memory.shared_memory import is_supported
+from paceline.transport.shared_memory import is_supported
 from tests.server.conftest import (
     Array,
     Server,

@@ -14,7 +14,7 @@ from paceline.messages.data import Pull, Pulled, ValuesPlace
 from paceline.messages.server import CutReport, Restore, Snapshot
 from paceline.params.published import ValuesReader
 from paceline.timing import Deadline
-from paceline.transport.memory.shared_memory import find_memory, is_supported
+from paceline.transport.shared_memory import find_memory, is_supported
 from tests.server.conftest import CLOCK, PATIENCE_S, Server, make_plan, window
 
 MakeServer = Callable[..., Server]

@@ -4,8 +4,8 @@
 
     pushes             what trainers have computed; gradients ahead of their push
     reads              dense values, and rows
-    answers            at once, or by actions that lead to the answer
-    rows_behind_push   rows asked for in the request of a push
+    answers            at once, by actions that lead to the answer, or later; rows that are
+                       asked for in the request of a push
     lock_requests      locks and held pushes
     values             what a part begins with, what a script sets
     kept_state         what servers only keep, states of tracked objects among it

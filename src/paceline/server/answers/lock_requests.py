@@ -18,8 +18,15 @@ from paceline.messages.data import PullRows
 from paceline.messages.locking import ApplyStep, KeepLocks, Lock, Locked, Unlock
 from paceline.messages.shared import Done, Message, Refusal, Waiting
 from paceline.messages.waits import Wait
-from paceline.parking import PARK_S, ParkedQuestion, Parking
-from paceline.server.answers.answers import RowsReply, carry_out, give, invalid
+from paceline.parking import Parking
+from paceline.server.answers.answers import (
+    Asked,
+    RowsReply,
+    Waiters,
+    carry_out,
+    give,
+    invalid,
+)
 from paceline.server.locks import (
     LockAsker,
     LockEffect,
@@ -38,26 +45,6 @@ Read = Callable[[Peer, PullRows, list[Bytes], Reply], None]
 LockMessage = Lock | Unlock | KeepLocks | ApplyStep
 
 
-class _Asked(ParkedQuestion, frozen=True):
-    """A request for a lock."""
-
-    peer: Peer
-    message: Lock
-    buffers: list[Bytes]
-    reply: Reply
-
-    @property
-    def key(self) -> LockKey:
-        who = LockAsker(self.message.incarnation, self.message.number)
-        return LockKey(self.message.part, who)
-
-    def pull(self) -> PullRows:
-        """What reads its rows."""
-        message = self.message
-        who = {"incarnation": message.incarnation, "timeline": message.timeline}
-        return PullRows(**who, part=message.part, rows=(message.rows,), create=False)
-
-
 @final
 class Locking:
     """The locks of one server, as trainers see them."""
@@ -65,35 +52,25 @@ class Locking:
     def __init__(self, standing: ServerCore, clock: Clock, read: Read) -> None:
         """Nobody waits; ``read`` answers who asks for rows, now or later."""
         self._standing, self._clock, self._read = standing, clock, read
-        # By the lock of `_standing`.
-        self._parked: Parking[LockKey, _Asked] = Parking(is_looked_at=False)
+        parked = Parking[LockKey, Asked](is_looked_at=False)
+        # Who comes back behind a connection that has gone keeps its place for a while.
+        self.waiters = Waiters(standing, clock, self._decide, parked)
 
     def received(
         self, peer: Peer, message: LockMessage, buffers: list[Bytes], reply: Reply
     ) -> None:
         """Take a trainer's request."""
         if isinstance(message, Lock):
-            until_s = self._clock.now_s() + PARK_S
-            self._ask(_Asked(peer, message, buffers, reply, until_s=until_s))
+            self.waiters.ask(_key(message), peer, message, buffers, reply)
         elif isinstance(message, ApplyStep):
             self._apply_step(message, reply)
         else:
             give(reply, self._note(message))
         self.go_on()
 
-    def disconnected(self, peer: Peer) -> None:
-        """Nobody waits for these answers; who comes back keeps its place for a while."""
-        with self._standing.lock:
-            for key, asked in self._parked.items():
-                if asked.peer == peer:
-                    self._parked.take(key)
-
     def look_again(self) -> None:
         """Something has changed: answer what can be answered now."""
-        with self._standing.lock:
-            keys = list(self._parked)
-        for key in keys:
-            self._look_at(key)
+        self.waiters.look_again()
         self.go_on()
 
     def go_on(self) -> None:
@@ -103,45 +80,20 @@ class Locking:
             with self._standing.lock:
                 turns, held.turns = held.turns, []
             for key in turns:
-                self._look_at(key)
+                self.waiters.look_at(key)
 
     def pass_time(self, now_s: float) -> None:
         """Let go what has run out; answer those who have waited long enough."""
         with self._standing.lock:
-            self._standing.held.turns += self._standing.held.locks.expire(now_s)
-            due = self._parked.due(now_s)
+            self._standing.held.expire()
+            due = self.waiters.parked.due(now_s)
         for key, _ in due:
-            self._look_at(key)
+            self.waiters.look_at(key)
         self.go_on()
-
-    def close(self) -> None:
-        """Nobody is answered by this server any more."""
-        with self._standing.lock:
-            parked = self._parked.take_all()
-        for one in parked:
-            reason = f"{self._standing.server} closes"
-            give(one.reply, Waiting(wait=Wait("servers", reason)))
 
     # ------------------------------------------------------------ requests
 
-    def _ask(self, asked: _Asked) -> None:
-        with self._standing.lock:
-            answer = self._decide(asked)
-            if answer is None:
-                self._parked.park(asked.key, asked)
-                return
-        carry_out(answer, asked.reply)
-
-    def _look_at(self, key: LockKey) -> None:
-        with self._standing.lock:
-            asked = self._parked.get(key)
-            answer = None if asked is None else self._decide(asked)
-            if asked is None or answer is None:
-                return
-            self._parked.take(key)
-        carry_out(answer, asked.reply)
-
-    def _decide(self, asked: _Asked) -> Message | Action | None:
+    def _decide(self, asked: Asked) -> Message | Action | None:
         """Under the lock: the answer, what leads to it, or None: it must wait."""
         effect = self._effect(asked)
         if isinstance(effect, Refusal):
@@ -150,7 +102,7 @@ class Locking:
             locked = Locked(token=effect.token)
             reply = RowsReply(asked.reply, lambda _: locked)
             return functools.partial(
-                self._read, asked.peer, asked.pull(), asked.buffers, reply
+                self._read, asked.peer, _pull(asked.message), asked.buffers, reply
             )
         if isinstance(effect, LockWaits):
             if asked.until_s > (now := self._clock.now_s()):
@@ -161,33 +113,28 @@ class Locking:
         timeline = asked.message.timeline
         return Refusal(kind="lock_lost", text=effect.reason, timeline=timeline)
 
-    def _effect(self, asked: _Asked) -> LockEffect | Refusal:
-        message, state = asked.message, self._standing.state
-        refusal = state.may_lock(message)
+    def _effect(self, asked: Asked) -> LockEffect | Refusal:
+        message: Lock = asked.message
+        refusal = self._standing.state.may_lock(message)
         if refusal is not None:
             return refusal
         layout = self._standing.slots.layouts[message.part]
         try:
-            [table] = read_pull_rows(layout, asked.pull(), asked.buffers)
+            [table] = read_pull_rows(layout, _pull(message), asked.buffers)
         except UsageError as error:
             return invalid(message, error)
-        now, trainer = self._clock.now_s(), asked.peer.role
-        effect, others = self._standing.held.locks.ask(message, trainer, table.ids, now)
-        self._standing.held.turns += others
-        return effect
+        return self._standing.held.ask(message, asked.peer.role, table.ids)
 
     def _note(self, message: Unlock | KeepLocks) -> Message:
         with self._standing.lock:
             refusal = self._standing.state.refusal_of(message)
             if refusal is not None:
                 return refusal
-            now = self._clock.now_s()
             if isinstance(message, KeepLocks):
-                self._standing.held.locks.keep(message, now)
+                self._standing.held.keep(message)
                 return Done()
-            key = LockKey(message.part, LockAsker(message.incarnation, message.number))
-            self._parked.take(key)  # its asker has gone on
-            self._standing.held.turns += self._standing.held.locks.let_go(key, now)
+            self.waiters.parked.take(_key(message))  # its asker has gone on
+            self._standing.held.let_go(_key(message))
             return Done()
 
     def _apply_step(self, message: ApplyStep, reply: Reply) -> None:
@@ -207,3 +154,13 @@ class Locking:
             elif answer is None:
                 answer = Waiting(wait=Wait("servers", "the step is being applied"))
         carry_out(answer, reply)
+
+
+def _key(message: Lock | Unlock) -> LockKey:
+    return LockKey(message.part, LockAsker(message.incarnation, message.number))
+
+
+def _pull(message: Lock) -> PullRows:
+    """What reads the rows of a lock."""
+    who = {"incarnation": message.incarnation, "timeline": message.timeline}
+    return PullRows(**who, part=message.part, rows=(message.rows,), create=False)

@@ -25,8 +25,7 @@ from paceline.failpoints import armed, failpoint
 from paceline.messages.data import PullRows, Push, PushEarly, Pushed
 from paceline.messages.shared import Done, Hyper, HyperValue, Message, Refusal, Waiting
 from paceline.messages.waits import wait_for
-from paceline.server.answers.answers import give, invalid
-from paceline.server.answers.rows_behind_push import with_rows
+from paceline.server.answers.answers import give, invalid, with_rows
 from paceline.server.decisions.verdicts import LastPush, PushDecision
 from paceline.server.requests import Gradients, PartLayout, decode_push
 from paceline.server.requests.contents import (

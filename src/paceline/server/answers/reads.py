@@ -14,24 +14,15 @@ from paceline.errors import UsageError
 from paceline.messages.data import Pull, Pulled, PulledRows, PullRows, ValuesPlace
 from paceline.messages.server import PartReport
 from paceline.messages.shared import Message, Refusal, Waiting
-from paceline.messages.waits import Wait, wait_for
-from paceline.parking import PARK_S, ParkedQuestion, Parking
-from paceline.server.answers.answers import carry_out, give, invalid
+from paceline.messages.waits import Wait
+from paceline.parking import Parking
+from paceline.server.answers.answers import Asked, Waiters, give, invalid
 from paceline.server.requests import PartLayout, coded_block_bytes
 from paceline.server.requests.contents import Bytes, read_known, read_pull_rows
 from paceline.server.slots import Action, BlockReads, nothing
 from paceline.server.standing import ServerCore
 from paceline.timing import Clock
 from paceline.transport.service import Peer, Reply, is_awaited, places_of
-
-
-class Read(ParkedQuestion, frozen=True):
-    """A request for values."""
-
-    peer: Peer
-    message: Pull | PullRows
-    buffers: list[Bytes]
-    reply: Reply
 
 
 class _Key(NamedTuple):
@@ -47,74 +38,33 @@ class Reads:
 
     def __init__(self, standing: ServerCore, clock: Clock) -> None:
         """Nobody waits; ``clock`` says for how long requests are parked."""
-        self._standing, self._clock = standing, clock
-        # By the lock of `_standing`.
-        self._parked: Parking[_Key, Read] = Parking(
-            is_looked_at=False, who=lambda key: key.who
-        )
+        self._standing = standing
+        parked = Parking[_Key, Asked](is_looked_at=False, who=lambda key: key.who)
+        self.waiters = Waiters(standing, clock, self._decide, parked)
         self._numbers = itertools.count()
 
     def ask(
         self, peer: Peer, message: Pull | PullRows, buffers: list[Bytes], reply: Reply
     ) -> None:
         """Answer, now or later."""
-        now_s = self._clock.now_s()
-        until_s = now_s + PARK_S
-        request = Read(peer, message, buffers, reply, until_s=until_s, since_s=now_s)
-        with self._standing.lock:
-            answer = self._decide(request)
-            if answer is None:
-                who = message.incarnation, message.part, message.at_round
-                self._parked.park(_Key(who, next(self._numbers)), request)
-                return
-        carry_out(answer, reply)
-
-    def look_again(self) -> None:
-        """Something has changed: answer what can be answered now."""
-        with self._standing.lock:
-            keys = list(self._parked)
-        for key in keys:
-            self._look_at(key)
+        who = message.incarnation, message.part, message.at_round
+        key = _Key(who, next(self._numbers))
+        self.waiters.ask(key, peer, message, buffers, reply)
 
     def pass_time(self, now_s: float) -> None:
         """Tell those who have waited for long what they wait for."""
-        server, told = self._standing.server, []
+        server, told, parked = self._standing.server, [], self.waiters.parked
         with self._standing.lock:
-            for key, request in self._parked.due(now_s):
+            for key, request in parked.due(now_s):
                 part, at_round = request.message.part, request.message.at_round
                 reason = f"round {at_round} of part {part} is not applied at {server} yet"
                 wait = Wait("round", reason, (server,)).lasting(now_s - request.since_s)
-                self._parked.put_off(key, wait, now_s)
+                parked.put_off(key, wait, now_s)
                 told.append((request, wait))
         for request, wait in told:
             give(request.reply, Waiting(wait=wait))
 
-    def disconnected(self, peer: Peer) -> None:
-        """Nobody waits for these answers any more."""
-        with self._standing.lock:
-            for key, request in self._parked.items():
-                if request.peer == peer:
-                    self._parked.take(key)
-
-    def close(self) -> None:
-        """Nobody is answered by this server any more."""
-        with self._standing.lock:
-            parked = self._parked.take_all()
-        server = self._standing.server
-        closes = Waiting(wait=wait_for("servers", f"{server} closes", [server]))
-        for request in parked:
-            give(request.reply, closes)
-
-    def _look_at(self, key: _Key) -> None:
-        with self._standing.lock:
-            request = self._parked.get(key)
-            answer = None if request is None else self._decide(request)
-            if request is None or answer is None:
-                return
-            self._parked.take(key)
-        carry_out(answer, request.reply)
-
-    def _decide(self, request: Read) -> Message | Action | None:
+    def _decide(self, request: Asked) -> Message | Action | None:
         """Under the lock: the answer, what leads to it, or None: it must wait."""
         state, message = self._standing.state, request.message
         refusal = state.refusal_of(message)
@@ -135,7 +85,7 @@ class Reads:
             return invalid(message, error)
 
     def _read_blocks(
-        self, request: Read, message: Pull, layout: PartLayout, at: PartReport
+        self, request: Asked, message: Pull, layout: PartLayout, at: PartReport
     ) -> Message | Action:
         slots, reply = self._standing.slots, request.reply
         place = slots.lent[message.part].place
@@ -156,7 +106,7 @@ class Reads:
         return slots.line_up_read(actions, done, message)
 
     def _answer_blocks(
-        self, request: Read, reads: BlockReads, at: PartReport, told: ValuesPlace | None
+        self, request: Asked, reads: BlockReads, at: PartReport, told: ValuesPlace | None
     ) -> None:
         """All blocks are copied, or nobody waits for them any more."""
         if not reads.is_whole:
@@ -166,7 +116,7 @@ class Reads:
         give(request.reply, *reads.answer(at, told))
 
     def _read_rows(
-        self, request: Read, message: PullRows, layout: PartLayout, at: PartReport
+        self, request: Asked, message: PullRows, layout: PartLayout, at: PartReport
     ) -> Message | Action:
         slots, reply = self._standing.slots, request.reply
         wanted = read_pull_rows(layout, message, request.buffers)

@@ -37,60 +37,62 @@ class LockKey(NamedTuple):
     who: LockAsker
 
 
-Grants = list[LockKey]
 Steps = Mapping[int, Mapping[int, int]]  # {incarnation: {part: committed push}}
 
 
 @final
-class Locks:
-    """All locks of one server; they belong to a timeline, and end with it.
+class HeldPushes:
+    """All locks of one server, and pushes that are held; they end with their timeline.
 
-    Everything that may let a lock go returns whose turn it is then.
+    Attributes:
+        turns: requests for locks whose turn has come, until somebody answers them.
     """
 
-    def __init__(self, timeline: int) -> None:
-        """Nobody has or wants anything; tokens are above those of earlier timelines."""
-        self._first_token = 1 + (timeline << _TIMELINE_BITS)
+    def __init__(self, now_s: Callable[[], float]) -> None:
+        """Nothing is held, nothing is locked; all times are by ``now_s``."""
+        self.turns: list[LockKey] = []
+        self._now_s = now_s
         self._tables: dict[int, LockTable] = {}  # {part: its locks}
+        self._first_token = 1
+        self._contents: dict[tuple[int, int], PushContents] = {}  # {(part, incarnation)}
 
-    def ask(
-        self, message: Lock, trainer: str, ids: Int64s, now: float
-    ) -> tuple[LockEffect, Grants]:
-        """Ask for rows, or again: what the asker is told, and whose turn it is as well."""
+    # ------------------------------------------------------------ locks
+
+    def ask(self, message: Lock, trainer: str, ids: Int64s) -> LockEffect:
+        """Ask for rows, or again: what the asker is told."""
         who = LockAsker(message.incarnation, message.number)
         rows = tuple(np.unique(ids).tolist())
         if len(rows) != len(ids):
             text = f"expected distinct rows, got {len(ids)} of which {len(rows)} differ"
-            return LockRefused(who, text), []
+            return LockRefused(who, text)
         ask = LockAsk(who, trainer, rows, message.is_shared, message.lease_s)
         if message.part not in self._tables:
             self._tables[message.part] = LockTable(self._first_token)
-        table = self._tables[message.part]
-        *others, own = table.acquire(ask, now)
-        return own, _granted(message.part, others)
+        *others, own = self._tables[message.part].acquire(ask, self._now_s())
+        self._granted(message.part, others)
+        return own
 
-    def let_go(self, key: LockKey, now: float) -> Grants:
+    def let_go(self, key: LockKey) -> None:
         """A request is over."""
-        table = self._tables.get(key.part)
-        return [] if table is None else _granted(key.part, table.release(key.who, now))
+        if key.part in self._tables:
+            self._granted(key.part, self._tables[key.part].release(key.who, self._now_s()))
 
-    def keep(self, message: KeepLocks, now: float) -> None:
+    def keep(self, message: KeepLocks) -> None:
         """A trainer lives, and wants these."""
         for part, numbers in message.numbers.items():
             for number in numbers:
                 if part in self._tables:
-                    self._tables[part].renew(LockAsker(message.incarnation, number), now)
+                    who = LockAsker(message.incarnation, number)
+                    self._tables[part].renew(who, self._now_s())
 
-    def expire(self, now: float) -> Grants:
-        """Leases that have run out."""
-        return self._of_all({p: t.expire(now) for p, t in self._tables.items()})
-
-    def fence(self, incarnation: int, now: float) -> Grants:
-        """An incarnation is over."""
-        return self._of_all({p: t.fence(incarnation, now) for p, t in self._tables.items()})
+    def expire(self) -> None:
+        """Leases that have run out end."""
+        for part, table in self._tables.items():
+            self._granted(part, table.expire(self._now_s()))
 
     def why_lost(self, push: Push, contents: PushContents) -> str | None:
         """Why the lock that a push is made under does not allow it; None if it does."""
+        self.expire()
         if push.token is None:
             return None
         table = self._tables.get(push.part)
@@ -100,54 +102,24 @@ class Locks:
         written = tuple(np.unique(np.concatenate(ids)).tolist()) if ids else ()
         return table.why_not_written(push.token, push.incarnation, written)
 
-    def bind(self, part: int, token: int | None) -> None:
-        """The write under a lock waits for its step; see `LockTable.bind`."""
-        if token is not None:
-            self._tables[part].bind(token)
-
-    def settle(self, part: int, token: int | None, now: float) -> Grants:
+    def settle(self, part: int, token: int | None) -> None:
         """The write under a lock was decided: others may have the rows."""
-        table = self._tables.get(part)
-        if token is None or table is None:
-            return []
-        return _granted(part, table.settle(token, now))
+        if token is not None and part in self._tables:
+            self._granted(part, self._tables[part].settle(token, self._now_s()))
 
-    def _of_all(self, effects: Mapping[int, Iterable[LockEffect]]) -> Grants:
-        return [key for part, some in effects.items() for key in _granted(part, some)]
+    def _granted(self, part: int, effects: Iterable[LockEffect]) -> None:
+        self.turns += [LockKey(part, e.who) for e in effects if isinstance(e, LockGranted)]
 
-
-def _granted(part: int, effects: Iterable[LockEffect]) -> Grants:
-    return [LockKey(part, e.who) for e in effects if isinstance(e, LockGranted)]
-
-
-@final
-class HeldPushes:
-    """Held pushes and locks of one timeline.
-
-    Attributes:
-        locks: who may change which rows.
-        turns: requests for locks whose turn has come, until somebody answers them.
-    """
-
-    def __init__(self, now_s: Callable[[], float]) -> None:
-        """Nothing is held, nothing is locked."""
-        self.locks = Locks(timeline=0)
-        self.turns: Grants = []
-        self._now_s = now_s
-        self._contents: dict[tuple[int, int], PushContents] = {}  # {(part, incarnation)}
-
-    def why_lost(self, push: Push, contents: PushContents) -> str | None:
-        """Why the lock that a push is made under does not allow it; None if it does."""
-        self.turns += self.locks.expire(self._now_s())
-        return self.locks.why_lost(push, contents)
+    # ------------------------------------------------------------ held pushes
 
     def decided(self, push: Push, verdict: Verdict, contents: PushContents) -> None:
         """What was decided of a push: its lock is let go, or held with it."""
         if verdict == "hold":
             self._contents[push.part, push.incarnation] = contents
-            self.locks.bind(push.part, push.token)
+            if push.token is not None:
+                self._tables[push.part].bind(push.token)
         elif verdict not in {"held", "repeat", "refuse"}:
-            self.turns += self.locks.settle(push.part, push.token, self._now_s())
+            self.settle(push.part, push.token)
 
     def taking(
         self, state: ServerState, slots: Slots, steps: Steps
@@ -159,7 +131,7 @@ class HeldPushes:
             for part, held in state.steps().take(incarnation, step).items():
                 contents = self._contents.pop((part, incarnation))
                 actions |= slots.applying(part, contents, held.slots)
-                self.turns += self.locks.settle(part, held.token, self._now_s())
+                self.settle(part, held.token)
                 whose.append((incarnation, part))
         return actions, whose
 
@@ -167,16 +139,19 @@ class HeldPushes:
         """Held pushes that will never be committed: their locks are let go."""
         for part, held in state.steps().drop(incarnation, step).items():
             del self._contents[part, incarnation]
-            self.turns += self.locks.settle(part, held.token, self._now_s())
+            self.settle(part, held.token)
 
     def fence(self, incarnation: int) -> None:
         """An incarnation is over: what it holds never has an effect, its locks end."""
         for key in [key for key in self._contents if key[1] == incarnation]:
             del self._contents[key]
-        self.turns += self.locks.fence(incarnation, self._now_s())
+        for part, table in self._tables.items():
+            self._granted(part, table.fence(incarnation, self._now_s()))
 
     def enter(self, timeline: int) -> None:
-        """A timeline is entered: no step of the one before is committed any more."""
-        self._contents.clear()
-        self.locks = Locks(timeline)
-        self.turns = []
+        """A timeline is entered: no step of the one before is committed any more.
+
+        Tokens are above those of earlier timelines.
+        """
+        self._contents, self._tables, self.turns = {}, {}, []
+        self._first_token = 1 + (timeline << _TIMELINE_BITS)

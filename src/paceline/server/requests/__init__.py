@@ -5,17 +5,19 @@
     layouts           what of a part lies here, and in which form
     contents          a request's raw buffers, read and checked; of a push, what few have
     decoding          numbers of a codec
-    early_gradients   gradients that have come ahead of their push
-    pieces            bytes that come in several messages
+    early_gradients   gradients that have come ahead of their push; bytes in several pieces
 """
 
 from paceline.server.requests.decoding import (
     coded_block_bytes,
     decode_push,
 )
-from paceline.server.requests.early_gradients import EarlyGradients, Gradients
+from paceline.server.requests.early_gradients import (
+    ComingBytes,
+    EarlyGradients,
+    Gradients,
+)
 from paceline.server.requests.layouts import PartLayout, layout_of
-from paceline.server.requests.pieces import ComingBytes
 
 __all__ = [
     "ComingBytes",

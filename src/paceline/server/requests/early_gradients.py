@@ -1,4 +1,4 @@
-"""Gradients that have come ahead of their push.
+"""What comes ahead: gradients before their push, and bytes piece by piece.
 
 ::
 
@@ -11,11 +11,13 @@ bytes here as its parts have; and no more than `MOST_BYTES`.
 Pure; one at a time: the service holds its lock.
 """
 
+from collections.abc import Hashable, Sequence
 from typing import Final, NamedTuple, final
 
 import torch
 
 from paceline.messages.data import Push, PushEarly
+from paceline.server.requests.contents import Bytes
 
 Gradients = dict[int, torch.Tensor]  # {dense slot: gradient (n,)}
 MOST_BYTES: Final = 1 << 30  # of one trainer
@@ -83,3 +85,41 @@ class EarlyGradients:
         """Nothing of an incarnation waits any more."""
         for key in [key for key in self.staged if key[1] == incarnation]:
             del self.staged[key]
+
+
+@final
+class ComingBytes:
+    """Bytes of one sender at a time, each piece in a message of its own.
+
+    Who begins anew takes the place of whoever was before.
+    """
+
+    def __init__(self) -> None:
+        """Nothing has come."""
+        self._whose: Hashable = None
+        self._pieces: list[bytes] = []
+        self._stop = 0
+
+    def add(self, whose: Hashable, first: int, stop: int, piece: Sequence[Bytes]) -> bool:
+        """Bytes ``first..stop`` of a sender's have come; false if some before are missing.
+
+        A piece that comes again, since its answer was lost, changes nothing.
+        """
+        if whose != self._whose:
+            self._whose, self._pieces, self._stop = whose, [], 0
+        if stop <= self._stop:
+            return True
+        if first != self._stop:
+            return False
+        self._pieces += [bytes(one) for one in piece]
+        self._stop = stop
+        return True
+
+    def whole(self) -> list[bytes]:
+        """All that has come; it is kept until it is `written`, for storage that fails."""
+        return list(self._pieces)
+
+    def written(self, whose: Hashable) -> None:
+        """All of a sender's is written: no byte of it is needed any more."""
+        if whose == self._whose:
+            self._pieces = []

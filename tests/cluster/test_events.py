@@ -9,7 +9,7 @@ import pytest
 
 import paceline
 from paceline.errors import DeadlineExceeded, UsageError
-from paceline.trainer.peers.inbox import MOST_EVENTS, Event
+from paceline.trainer.peers.events import MOST_EVENTS, Event
 
 Run = Callable[..., list[Any]]
 PATIENCE_S = 50.0

@@ -11,12 +11,11 @@ from paceline.trainer.acts import (
     ForgetPosted,
     Pause,
     Post,
-    Posted,
     Replies,
 )
 
 BOTH: dict[str, Message] = {"server-0": Done(), "server-1": Done()}
-FIRST, SECOND = Posted(1, BOTH), Posted(2, BOTH)
+FIRST, SECOND = Post(1, BOTH), Post(2, BOTH)
 
 
 @final
@@ -31,8 +30,8 @@ class Driven(ActDriver):
         self.resume(None)
 
     def act(self) -> Act[None]:
-        yield Post(FIRST)
-        yield Post(SECOND)
+        yield FIRST
+        yield SECOND
         self.told.append((yield Ask(BOTH)))
         yield Pause(1.0)
         self.told.append((yield Collect(SECOND)))

@@ -16,7 +16,7 @@ from paceline.messages.peers import AskValues, Values
 from paceline.messages.shared import Contribution, Message
 from paceline.timing import Clock
 from paceline.trainer.peers import Array, CollectiveCall, How, Operation
-from paceline.trainer.peers.admission import Admission
+from paceline.trainer.peers.link import Admission
 from paceline.trainer.peers.outbox import PeerOutbox
 from paceline.trainer.peers.reduction import reduce_in_order
 from paceline.trainer.protocol import TrainerProtocol

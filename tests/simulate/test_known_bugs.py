@@ -43,7 +43,7 @@ from paceline.messages.server import (
 from paceline.messages.trainer import Tick
 from paceline.server.decisions.state import RoundDecision, ServerState
 from paceline.server.decisions.taking import Marks, WindowDecision
-from paceline.trainer.acts import Act, Asking, Collect, Collected, Posted
+from paceline.trainer.acts import Act, Asking, Collect, Collected, Post
 from paceline.trainer.holdings.leases import Leases
 from tests.simulate.checks import Violation
 from tests.simulate.coordinator import FAULT, SimCoordinator
@@ -177,7 +177,7 @@ def any_server_acknowledges(patch: Patch) -> type[SimCoordinator]:
     """A push counts when one server has taken it, whatever the others say."""
     collect_all = Asking.collect
 
-    def collect(self: Asking, posted: Posted) -> Act[Collected]:
+    def collect(self: Asking, posted: Post) -> Act[Collected]:
         if all(isinstance(message, Push) for message in posted.calls.values()):
             replies = yield Collect(posted)
             taken = {s: reply for s, reply in replies.items() if isinstance(reply, Pushed)}

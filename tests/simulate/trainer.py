@@ -203,7 +203,7 @@ class SimTrainer(SimProcess, ActDriver):
             where = (message.timeline, message.incarnation)
             self._clocks.ticked(*where, message.clock.steps)
             if self._is_member():
-                clock = self.protocol.marching.clock_of(part)
+                clock = self.protocol.marching._base + part.finished
                 self._clocks.pushed(*where, message.part, message.number, clock)
         if isinstance(message, KeepTracked):
             self._states[message.number] = dict(self._steps)
@@ -309,7 +309,7 @@ class SimTrainer(SimProcess, ActDriver):
             beat = Beat(
                 incarnation=protocol.incarnation,
                 timeline=protocol.timeline,
-                clock=protocol.clock,
+                clock=protocol.asking.clock,
                 state="computing",
                 evaluated=protocol.evaluation.evaluated,
                 bounded_clock=protocol.asking.bounded_clock,

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 import paceline
-from paceline.trainer.peers.inbox import Event
+from paceline.trainer.peers.events import Event
 
 NAMES = ("trainer-0", "trainer-1", "trainer-2")
 NUMBER = 60  # of each sender to each receiver

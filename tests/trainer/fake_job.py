@@ -305,7 +305,7 @@ class FakeJob:
                 places = {s: np.empty(n, np.uint8) for s, n in sizes.items()}
                 unknown = {s: place for s, place in places.items() if s not in known}
                 codecs = {s: b.value_codec for s, b in blocks.items() if b.value_codec}
-                reads = BlockReads(shard, unknown, known, codecs)
+                reads = BlockReads(shard, unknown, known, codecs, lambda: True)
                 for slot in reads.slots:
                     reads.copy(slot)
                 return reads.answer(PartReport(0, 0))

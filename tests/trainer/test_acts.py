@@ -13,16 +13,16 @@ from paceline.trainer.acts import Abandoned, Ask, Asking, Collect, Lost, Pause
 
 def told(asking: Asking, *replies: Message | Lost) -> Message:
     """What an act that posts to the coordinator, and collects, comes to."""
-    post = asking.posting({COORDINATOR: asking.beat()})
-    act = asking.collect_told(post.posted)
-    assert next(act) == Collect(post.posted)
+    post = asking.post({COORDINATOR: asking.beat()})
+    act = asking.collect_told(post)
+    assert next(act) == Collect(post)
     *first, last = replies
     for reply in first:
         wanted = act.send({COORDINATOR: reply})
         if isinstance(reply, Lost):
             assert isinstance(wanted, Pause), "a coordinator that is away is not pressed"
             wanted = act.send({})
-        assert wanted == Ask(post.posted.calls)
+        assert wanted == Ask(post.calls)
     with pytest.raises(StopIteration) as done:
         act.send({COORDINATOR: last})
     said: Message = done.value.value

@@ -13,7 +13,7 @@ from paceline.messages.waits import Wait
 from paceline.params.codecs.named import codec_of
 from paceline.trainer.client.driver import Payload
 from paceline.trainer.rows.embedding import Embedding
-from paceline.trainer.rows.routing import WantedRows, pushed_with, route_ids, row_requests
+from paceline.trainer.rows.routing import Router, WantedRows, pushed_with, row_requests
 from paceline.trainer.session import Session
 from tests.trainer.fake_job import FakeJob
 
@@ -145,7 +145,7 @@ def test_rows_land_as_they_would_from_a_question_of_their_own(codec: str | None)
         window=Window(0, 0, (Span(0, 0, 0),)),
         records=1,
     )
-    route, _ = route_ids("id", plan, np.array([4, -7, 9]))
+    route, _ = Router("id", plan).route(np.array([4, -7, 9]))
     rows = np.random.default_rng(0).normal(size=(3, 4)).astype(np.float32)
     found = []
     for is_behind in (True, False):

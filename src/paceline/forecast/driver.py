@@ -64,7 +64,7 @@ class ActDriver(ABC):
         """
         wanted = self._act.send(replies)  # type: ignore[arg-type]  # it begins with None
         if isinstance(wanted, Post):
-            self._send(wanted.posted.number, wanted.posted.calls)
+            self._send(wanted.number, wanted.calls)
             return _NOTHING
         if isinstance(wanted, Collect):
             number = wanted.posted.number

@@ -212,7 +212,7 @@ class _Run:
         elif self._agenda.now_s - since_s > MOST_IDLE_S:
             self._refuse(f"for {MOST_IDLE_S:,.0f} s no batch has begun")
         trainers = self._launcher.trainers.values()
-        self._gauge.spread([trainer.protocol.clock for trainer in trainers])
+        self._gauge.spread([trainer.protocol.asking.clock for trainer in trainers])
         self._agenda.at(self._agenda.now_s + LOOK_S, self._look)
 
     def _moment(self) -> _Moment:

@@ -340,7 +340,8 @@ class Control:
             try:
                 wanted = slots.shard.slots()
                 share = read_share(self._store, order, self._server, wanted)
-                strange = slots.dense_of(order.without_state)
+                layouts = [slots.layouts[part] for part in order.without_state]
+                strange = {slot for layout in layouts for slot in layout.blocks}
                 for slot in wanted:
                     held = share.slots[slot]
                     slots.shard.load(slot, bare(held) if slot in strange else held)

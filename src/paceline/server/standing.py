@@ -192,7 +192,7 @@ class ServerCore:
         def followed() -> None:
             with self.lock:
                 for incarnation, part in whose:
-                    self.state.steps().settle(incarnation, part)
+                    self.state.settle(incarnation, part)
             done()
 
         changed = {part for _, part in whose}

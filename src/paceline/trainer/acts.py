@@ -38,23 +38,17 @@ class Ask(msgspec.Struct, frozen=True):
     aside: bool = False
 
 
-class Posted(msgspec.Struct, frozen=True):
-    """Questions on their way: what was asked under a number."""
+class Post(msgspec.Struct, frozen=True):
+    """Send under a number, and wait for no reply; send back nothing."""
 
     number: int
     calls: dict[str, Message]
 
 
-class Post(msgspec.Struct, frozen=True):
-    """Send, and wait for no reply; send back nothing."""
-
-    posted: Posted
-
-
 class Collect(msgspec.Struct, frozen=True):
     """Wait for the replies to what was posted; send back ``{role: reply or Lost}``."""
 
-    posted: Posted
+    posted: Post
 
 
 class ForgetPosted(NamedTuple):
@@ -127,10 +121,7 @@ class Asking:
     def ask(self, message: Message) -> Act[Message]:
         """Ask the coordinator until it gives more than `Waiting`."""
         while True:
-            # Asked here, since an act within an act costs something at every reply.
-            reply = (yield Ask({COORDINATOR: message}))[COORDINATOR]
-            if isinstance(reply, _PUT_OFF):
-                reply = yield from self._insist(message, reply)
+            reply = yield from self.insist(message)
             self._heard(reply, ())
             if not isinstance(reply, Waiting):
                 return reply
@@ -142,9 +133,7 @@ class Asking:
 
         ``aside``: see `Ask`.
         """
-        reply = (yield Ask({COORDINATOR: message}, aside))[COORDINATOR]
-        if isinstance(reply, _PUT_OFF):
-            reply = yield from self._insist(message, reply)
+        reply = yield from self.insist(message, aside=aside)
         self._heard(reply, answers)
         return reply
 
@@ -156,9 +145,9 @@ class Asking:
         elif isinstance(reply, Granted):
             self.pauses = False
 
-    def insist(self, message: Message) -> Act[Message]:
+    def insist(self, message: Message, *, aside: bool = False) -> Act[Message]:
         """Ask the coordinator until it answers at all."""
-        reply = (yield Ask({COORDINATOR: message}))[COORDINATOR]
+        reply = (yield Ask({COORDINATOR: message}, aside))[COORDINATOR]
         if isinstance(reply, _PUT_OFF):
             return (yield from self._insist(message, reply))
         return reply
@@ -204,18 +193,12 @@ class Asking:
         assert not isinstance(reply, Lost), "it keeps its asker waiting"
         return reply
 
-    def post(self, messages: dict[str, Message]) -> Act[Posted]:
-        """Send to others what they may answer while other things are done."""
-        post = self.posting(messages)
-        yield post
-        return post.posted
-
-    def posting(self, messages: dict[str, Message]) -> Post:
-        """What `post` yields, for an act that yields it itself, several times a step."""
+    def post(self, messages: dict[str, Message]) -> Post:
+        """What an act yields to send what others may answer while it does other things."""
         self._num_posted += 1
-        return Post(Posted(self._num_posted, messages))
+        return Post(self._num_posted, messages)
 
-    def collect(self, posted: Posted) -> Act[Collected]:
+    def collect(self, posted: Post) -> Act[Collected]:
         """Wait until all have answered what was posted, asking again as `ask_servers`."""
         came = yield Collect(posted)
         is_first = _are_answers(came)
@@ -228,7 +211,7 @@ class Asking:
             came = {**came, **again}
         return Collected((yield from self._insist_on_all(posted.calls, came)), is_first)
 
-    def collect_told(self, posted: Posted) -> Act[Message]:
+    def collect_told(self, posted: Post) -> Act[Message]:
         """Wait for the coordinator's answer to what was posted, asking again as `ask`."""
         reply = (yield Collect(posted))[COORDINATOR]
         message = posted.calls[COORDINATOR]

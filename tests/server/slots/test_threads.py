@@ -9,7 +9,7 @@ import torch
 
 from paceline.params.dense import OptimizeBlock
 from paceline.server.slots.slots import SlotQueue
-from paceline.server.slots.threads import LEAST_BYTES, SlotRunners
+from paceline.server.slots.turns import LEAST_BYTES, SlotRunners
 
 PATIENCE_S = 10.0
 

@@ -11,7 +11,7 @@ from paceline.messages.data import KeepTracked, Push
 from paceline.messages.shared import Message
 from paceline.messages.trainer import AskRecords, Computed, Records
 from paceline.messages.waits import Wait
-from paceline.trainer.acts import Act, Ask, Collect, Lost, Pause, Post, Posted
+from paceline.trainer.acts import Act, Ask, Collect, Lost, Pause, Post
 from paceline.trainer.client.connections import Courier
 from paceline.trainer.client.driver import Driver, Payload
 from paceline.trainer.client.waits import Waits
@@ -228,8 +228,8 @@ def test_an_act_that_is_not_answered_is_one_wait(job: FakeJob, driver: Driver) -
 
 
 def post(message: Message) -> Act[None]:
-    posted = Posted(1, {COORDINATOR: message})
-    yield Post(posted)
+    posted = Post(1, {COORDINATOR: message})
+    yield posted
     yield Collect(posted)
 
 

@@ -11,7 +11,7 @@ from paceline.config import Async, Pace, Sync
 from paceline.ids import TaskKey
 from paceline.pace.policy import weigh
 from paceline.trainer.acts import Act
-from paceline.trainer.group.dealing import deal, weights
+from paceline.trainer.group.offers import deal, weights
 from paceline.trainer.verdicts import Batch, Flush, Leaving, Over
 
 T = TypeVar("T")

@@ -6,7 +6,8 @@ import pytest
 import torch
 from torch import distributed
 
-from paceline.trainer.group.gpus import CudaGpus, Way, decide_way, gpu_of
+from paceline.trainer.group.collectives import CudaGpus, gpu_of
+from paceline.trainer.group.gpu_agreement import Way, decide_way
 
 
 class NamedGpus:

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paceline.messages.peers import SendEvent
-from paceline.trainer.peers.admission import Admission
+from paceline.trainer.peers.link import Admission
 
 HERE, TIMELINE = 7, 3
 

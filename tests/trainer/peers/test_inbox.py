@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paceline.trainer.peers.inbox import Event, Inbox
+from paceline.trainer.peers.events import Event, Inbox
 
 
 def event(sender: str = "trainer-1", topic: str = "") -> Event:

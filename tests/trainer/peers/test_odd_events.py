@@ -6,8 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paceline.messages.peers import ArraySpec
-from paceline.trainer.peers.events import _unpacked
-from paceline.trainer.peers.inbox import Event, Inbox
+from paceline.trainer.peers.events import Event, Inbox, _unpacked
 
 sizes = st.integers(-3, 5) | st.sampled_from([2**31, 2**32, 2**62, 2**63])
 dtypes = st.text(max_size=6) | st.sampled_from(["<f4", "|b1", "(1,", ",", "O", "i4,i4"])

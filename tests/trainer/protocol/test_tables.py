@@ -37,8 +37,8 @@ def trips(
         while True:
             wanted = act.send(replies)  # type: ignore[arg-type]  # it begins with None
             if isinstance(wanted, Post):
-                calls = wanted.posted.calls
-                posted[wanted.posted.number] = dict(calls)
+                calls = wanted.calls
+                posted[wanted.number] = dict(calls)
                 said += list(calls.items())
                 replies = {}
             elif isinstance(wanted, Collect):

@@ -33,7 +33,7 @@ def acknowledge(teller: TickSender, part: SharedPart, batch: int) -> None:
 def told_of(wanted: object) -> Window:
     """The window that an act tells the coordinator of."""
     assert isinstance(wanted, Post)
-    tick = wanted.posted.calls[COORDINATOR]
+    tick = wanted.calls[COORDINATOR]
     assert isinstance(tick, Tick)
     return tick.window
 
@@ -42,7 +42,7 @@ def test_what_nobody_has_answered_is_told_again(teller: TickSender) -> None:
     """Else a loop that is interrupted while it waits would lose a task's last tick."""
     part = SharedPart(PART)
     acknowledge(teller, part, 0)
-    interrupted = teller.posting(teller.tick(part, is_prepared=False, ends_step=True))
+    interrupted = teller.post(teller.tick(part, is_prepared=False, ends_step=True))
     act = teller.tell_all({0: part})
     assert told_of(next(act)) == told_of(interrupted)
 

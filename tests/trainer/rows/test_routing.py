@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from paceline.config import Adagrad, Sync, Zeros
 from paceline.messages.shared import PartPlan, PartSpec, TableSpec
 from paceline.params.rows.initial import table_key
-from paceline.trainer.rows.routing import RowGradient, merge, route_ids
+from paceline.trainer.rows.routing import Router, RowGradient, merge
 from tests.params.rows.compiled.reference import slot_of
 
 SPEC = PartSpec(0, (), None, (TableSpec("user", 2, Adagrad(), Zeros()),), Sync())
@@ -18,7 +18,7 @@ ids_lists = st.lists(st.integers(-(2**63), 2**63 - 1) | st.integers(0, 5), max_s
 @given(ids_lists)
 def test_every_id_goes_to_the_server_of_its_slot(numbers: list[int]) -> None:
     ids = np.array(numbers, np.int64)
-    route, inverse = route_ids("user", PLAN, ids)
+    route, inverse = Router("user", PLAN).route(ids)
     assert (route.ids[inverse] == ids).all()
     assert sorted(route.ids.tolist()) == sorted(set(numbers))
     stop = 0
@@ -40,7 +40,7 @@ def test_merged_gradients_are_the_sums_by_id(lookups: list[list[int]]) -> None:
     expected: dict[int, float] = {}
     gradients = []
     for lookup in lookups:
-        route, _ = route_ids("user", PLAN, np.array(lookup, np.int64))
+        route, _ = Router("user", PLAN).route(np.array(lookup, np.int64))
         values = torch.arange(1.0, len(route.ids) + 1).repeat(2, 1).T.contiguous()
         gradients.append(RowGradient(route, values))
         for number, value in zip(route.ids.tolist(), values[:, 0].tolist(), strict=True):

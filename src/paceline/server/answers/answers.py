@@ -51,8 +51,8 @@ def carry_out(answered: Message | Action, reply: Reply) -> None:
         answered()
 
 
-class Asked(ParkedQuestion, frozen=True):
-    """A request that may have to wait."""
+class WaitingRequest(ParkedQuestion, frozen=True):
+    """A request, which may have to wait."""
 
     peer: Peer
     message: Any  # of the kind that is answered
@@ -72,8 +72,8 @@ class Waiters(Generic[KeyT]):
         self,
         standing: ServerCore,
         clock: Clock,
-        decide: Callable[[Asked], Message | Action | None],
-        parked: Parking[KeyT, Asked],
+        decide: Callable[[WaitingRequest], Message | Action | None],
+        parked: Parking[KeyT, WaitingRequest],
     ) -> None:
         """``decide``, under the lock: the answer, what leads to it, or None: it waits."""
         self._standing, self._clock, self._decide = standing, clock, decide
@@ -84,7 +84,9 @@ class Waiters(Generic[KeyT]):
     ) -> None:
         """Answer, now or later."""
         now_s = self._clock.now_s()
-        asked = Asked(peer, message, buffers, reply, until_s=now_s + PARK_S, since_s=now_s)
+        asked = WaitingRequest(
+            peer, message, buffers, reply, until_s=now_s + PARK_S, since_s=now_s
+        )
         with self._standing.lock:
             answer = self._decide(asked)
             if answer is None:

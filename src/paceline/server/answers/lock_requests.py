@@ -20,9 +20,9 @@ from paceline.messages.shared import Done, Message, Refusal, Waiting
 from paceline.messages.waits import Wait
 from paceline.parking import Parking
 from paceline.server.answers.answers import (
-    Asked,
     RowsReply,
     Waiters,
+    WaitingRequest,
     carry_out,
     give,
     invalid,
@@ -52,7 +52,7 @@ class Locking:
     def __init__(self, standing: ServerCore, clock: Clock, read: Read) -> None:
         """Nobody waits; ``read`` answers who asks for rows, now or later."""
         self._standing, self._clock, self._read = standing, clock, read
-        parked = Parking[LockKey, Asked](is_looked_at=False)
+        parked = Parking[LockKey, WaitingRequest](is_looked_at=False)
         # Who comes back behind a connection that has gone keeps its place for a while.
         self.waiters = Waiters(standing, clock, self._decide, parked)
 
@@ -93,7 +93,7 @@ class Locking:
 
     # ------------------------------------------------------------ requests
 
-    def _decide(self, asked: Asked) -> Message | Action | None:
+    def _decide(self, asked: WaitingRequest) -> Message | Action | None:
         """Under the lock: the answer, what leads to it, or None: it must wait."""
         effect = self._effect(asked)
         if isinstance(effect, Refusal):
@@ -113,7 +113,7 @@ class Locking:
         timeline = asked.message.timeline
         return Refusal(kind="lock_lost", text=effect.reason, timeline=timeline)
 
-    def _effect(self, asked: Asked) -> LockEffect | Refusal:
+    def _effect(self, asked: WaitingRequest) -> LockEffect | Refusal:
         message: Lock = asked.message
         refusal = self._standing.state.may_lock(message)
         if refusal is not None:
@@ -145,11 +145,11 @@ class Locking:
             if answer is None and message.is_dropped:
                 self._standing.held.drop(state, who, pushes)
                 answer = Done()
-            elif answer is None and state.steps().holds(who, pushes):
+            elif answer is None and state.holds_step(who, pushes):
                 answer = self._standing.take_steps(
                     {who: pushes}, lambda: give(reply, self._standing.unless_failed(Done()))
                 )
-            elif answer is None and state.steps().has_settled(who, pushes):
+            elif answer is None and state.has_settled(who, pushes):
                 answer = Done()
             elif answer is None:
                 answer = Waiting(wait=Wait("servers", "the step is being applied"))

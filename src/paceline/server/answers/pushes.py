@@ -189,7 +189,7 @@ class Pushes:
 
     def _answer_kept(self, message: Push, version: int, reply: Reply) -> Message | Action:
         """A push waits for its round or its step, unless its step is here with it."""
-        if self._standing.state.steps().is_whole(message.incarnation, message.completes):
+        if self._standing.state.is_whole(message.incarnation, message.completes):
             pushed = Pushed(verdict="applied", version=version + 1)
             acknowledge = functools.partial(self._acknowledge, pushed, reply)
             steps = {message.incarnation: message.completes}

@@ -16,7 +16,7 @@ from paceline.messages.server import PartReport
 from paceline.messages.shared import Message, Refusal, Waiting
 from paceline.messages.waits import Wait
 from paceline.parking import Parking
-from paceline.server.answers.answers import Asked, Waiters, give, invalid
+from paceline.server.answers.answers import Waiters, WaitingRequest, give, invalid
 from paceline.server.requests import PartLayout, coded_block_bytes
 from paceline.server.requests.contents import Bytes, read_known, read_pull_rows
 from paceline.server.slots import Action, BlockReads, nothing
@@ -39,7 +39,7 @@ class Reads:
     def __init__(self, standing: ServerCore, clock: Clock) -> None:
         """Nobody waits; ``clock`` says for how long requests are parked."""
         self._standing = standing
-        parked = Parking[_Key, Asked](is_looked_at=False, who=lambda key: key.who)
+        parked = Parking[_Key, WaitingRequest](is_looked_at=False, who=lambda key: key.who)
         self.waiters = Waiters(standing, clock, self._decide, parked)
         self._numbers = itertools.count()
 
@@ -64,7 +64,7 @@ class Reads:
         for request, wait in told:
             give(request.reply, Waiting(wait=wait))
 
-    def _decide(self, request: Asked) -> Message | Action | None:
+    def _decide(self, request: WaitingRequest) -> Message | Action | None:
         """Under the lock: the answer, what leads to it, or None: it must wait."""
         state, message = self._standing.state, request.message
         refusal = state.refusal_of(message)
@@ -85,7 +85,7 @@ class Reads:
             return invalid(message, error)
 
     def _read_blocks(
-        self, request: Asked, message: Pull, layout: PartLayout, at: PartReport
+        self, request: WaitingRequest, message: Pull, layout: PartLayout, at: PartReport
     ) -> Message | Action:
         slots, reply = self._standing.slots, request.reply
         place = slots.lent[message.part].place
@@ -100,13 +100,18 @@ class Reads:
         unknown = dict(zip(sizes, places, strict=True))
         codecs = {s: b.value_codec for s, b in blocks if b.value_codec is not None}
         awaited = functools.partial(is_awaited, reply)
-        actions, reads = slots.actions.reading_blocks(unknown, known, codecs, awaited)
+        reads = BlockReads(slots.shard, unknown, known, codecs, awaited)
+        actions = {slot: functools.partial(reads.copy, slot) for slot in reads.slots}
         told = place if message.asks_place else None
         done = functools.partial(self._answer_blocks, request, reads, at, told)
         return slots.line_up_read(actions, done, message)
 
     def _answer_blocks(
-        self, request: Asked, reads: BlockReads, at: PartReport, told: ValuesPlace | None
+        self,
+        request: WaitingRequest,
+        reads: BlockReads,
+        at: PartReport,
+        told: ValuesPlace | None,
     ) -> None:
         """All blocks are copied, or nobody waits for them any more."""
         if not reads.is_whole:
@@ -116,7 +121,7 @@ class Reads:
         give(request.reply, *reads.answer(at, told))
 
     def _read_rows(
-        self, request: Asked, message: PullRows, layout: PartLayout, at: PartReport
+        self, request: WaitingRequest, message: PullRows, layout: PartLayout, at: PartReport
     ) -> Message | Action:
         slots, reply = self._standing.slots, request.reply
         wanted = read_pull_rows(layout, message, request.buffers)

@@ -2,12 +2,12 @@
 
 ::
 
-    state        orders of the coordinator, reports
+    state        orders of the coordinator, reports; one step over several servers, whole
+                 or not at all
     taking       requests of trainers, and the marks that decide about a push
     part         a shared part: slots, pace, how far it is
     verdicts     what becomes of a push, or of a round of them
     voids        windows without effect
-    held_steps   one step over several servers, whole or not at all
     tracked      which state of tracked objects counts
 
 Pure.

@@ -3,10 +3,22 @@
 What trainers ask is decided by what it builds on, `paceline.server.decisions.taking`. A
 prepared push is kept until the coordinator commits its round or fences its trainer.
 
+One step over several servers and parts is there whole or not at all, by pushes that are
+held::
+
+    held       every server has decided the push: its marks allow it, its lock is good
+    committed  the coordinator has journalled {part: number} of all pushes of the step;
+               or it goes to one server alone, and all of them are held
+    applied    told so by the trainer, by the trainer's fence, or by a cut
+
+A held push has no effect and delays nobody who does not want its rows. Whoever tells of a
+committed step says the highest number for each part: what is held up to there is applied,
+once. What is held beyond is dropped when its trainer is fenced.
+
 Pure; one at a time: the service holds its lock.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import final
 
 import msgspec
@@ -24,10 +36,9 @@ from paceline.messages.server import (
 )
 from paceline.messages.shared import Contribution, PartPlan
 from paceline.pace.guards import rate_of
-from paceline.server.decisions.held_steps import HeldSteps
 from paceline.server.decisions.part import Part
 from paceline.server.decisions.taking import Marks, SlotMarks, Taking
-from paceline.server.decisions.verdicts import RoundDecision
+from paceline.server.decisions.verdicts import Held, LastPush, RoundDecision
 from paceline.server.decisions.voids import KeptVoid, Voids
 
 
@@ -156,10 +167,6 @@ class ServerState(Taking):
         assert verdict == "duplicate", f"{self.server} lacks {contribution}"
         return False
 
-    def steps(self) -> HeldSteps:
-        """Held pushes, as of now."""
-        return HeldSteps(self._parts, self._marks)
-
     def forget(self, order: Forget) -> None:
         """A committed cut makes marks superfluous."""
         done = range(order.below)
@@ -174,6 +181,57 @@ class ServerState(Taking):
             for number, part in self._parts.items()
             if part.is_sync
         )
+
+    # ------------------------------------------------------------ held steps
+
+    def take_step(self, incarnation: int, step: Mapping[int, int]) -> dict[int, Held]:
+        """A step is committed up to these numbers: the held pushes that follow, by part."""
+        taken: dict[int, Held] = {}
+        for number, part in sorted(self._parts.items()):
+            if self._is_held(part, incarnation, step.get(number, 0)):
+                held = taken[number] = part.held.pop(incarnation)
+                self._marks.advance(held.window, held.slots)
+                part.version += 1
+                part.last[incarnation] = LastPush(held.number, is_settled=False)
+        return taken
+
+    def drop_step(self, incarnation: int, step: Mapping[int, int]) -> dict[int, Held]:
+        """Exactly these held pushes will never be committed; those that were here."""
+        dropped: dict[int, Held] = {}
+        for number, push in step.items():
+            part = self._parts.get(number)
+            held = None if part is None else part.held.get(incarnation)
+            if part is not None and held is not None and held.number == push:
+                dropped[number] = part.held.pop(incarnation)
+        return dropped
+
+    def holds_step(self, incarnation: int, step: Mapping[int, int]) -> bool:
+        """Whether any push of a committed step is held here still."""
+        parts = self._parts.items()
+        return any(self._is_held(part, incarnation, step.get(n, 0)) for n, part in parts)
+
+    def has_settled(self, incarnation: int, step: Mapping[int, int]) -> bool:
+        """Whether the numbers of a committed step have followed here."""
+        known = [self._parts[part] for part in step if part in self._parts]
+        last = [part.last.get(incarnation) for part in known]
+        return all(one is None or one.is_settled for one in last)
+
+    def is_whole(self, incarnation: int, step: Mapping[int, int]) -> bool:
+        """Whether all pushes of a step are held here: {part: push}, none if empty."""
+        return bool(step) and all(
+            part in self._parts and self._is_held(self._parts[part], incarnation, number)
+            for part, number in step.items()
+        )
+
+    def settle(self, incarnation: int, part: int) -> None:
+        """The numbers of a held push have followed, or its trainer is fenced."""
+        last = self._parts[part].last if part in self._parts else {}
+        if incarnation in last:
+            last[incarnation] = LastPush(last[incarnation].number, is_settled=True)
+
+    def _is_held(self, part: Part, incarnation: int, number: int) -> bool:
+        held = part.held.get(incarnation)
+        return held is not None and held.number <= number
 
     # ------------------------------------------------------------ reports
 

@@ -128,7 +128,7 @@ class HeldPushes:
         actions: Actions = {}
         whose = []
         for incarnation, step in steps.items():
-            for part, held in state.steps().take(incarnation, step).items():
+            for part, held in state.take_step(incarnation, step).items():
                 contents = self._contents.pop((part, incarnation))
                 actions |= slots.applying(part, contents, held.slots)
                 self.settle(part, held.token)
@@ -137,7 +137,7 @@ class HeldPushes:
 
     def drop(self, state: ServerState, incarnation: int, step: Mapping[int, int]) -> None:
         """Held pushes that will never be committed: their locks are let go."""
-        for part, held in state.steps().drop(incarnation, step).items():
+        for part, held in state.drop_step(incarnation, step).items():
             del self._contents[part, incarnation]
             self.settle(part, held.token)
 

@@ -4,8 +4,7 @@
 
     slots        a queue before each slot: turns in the order of decisions; pushes
     actions      what else may happen to slots: rounds, reads, cuts
-    turns        what is done in a turn
-    threads      that run slots beside the one a round has come to
+    turns        what is done in a turn; threads beside the one a round has come to
     merging      several pushes as one update
     rounds       the update of a round
     block_reads  a pull of dense blocks
@@ -16,8 +15,7 @@ from paceline.server.slots.actions import Actions, at_rate
 from paceline.server.slots.block_reads import BlockReads
 from paceline.server.slots.rounds import Contributed, agreed_hyper, count_bytes
 from paceline.server.slots.slots import Slots, SlotTensors
-from paceline.server.slots.threads import SlotRunners
-from paceline.server.slots.turns import Action, nothing
+from paceline.server.slots.turns import Action, SlotRunners, nothing
 
 __all__ = [
     "Action",

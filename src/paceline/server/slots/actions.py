@@ -10,7 +10,7 @@ run in any thread.
 
 import functools
 import threading
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final, NamedTuple, final
 
 import numpy as np
@@ -27,7 +27,6 @@ from paceline.server.requests.contents import (
     RowGradients,
     TableIds,
 )
-from paceline.server.slots.block_reads import BlockReads
 from paceline.server.slots.merging import step_blocks, step_sparse, step_tables
 from paceline.server.slots.rounds import (
     Contributed,
@@ -152,17 +151,6 @@ class SlotActions:
         """Set the values of dense slots, or of a dense table's."""
         upload = self._shard.upload
         return {s: functools.partial(upload, s, v) for s, v in values.items()}
-
-    def reading_blocks(
-        self,
-        unknown: Mapping[int, Bytes],
-        known: Mapping[int, int],
-        codecs: Mapping[int, Codec] | None = None,
-        is_awaited: Callable[[], bool] = lambda: True,
-    ) -> tuple[Actions, BlockReads]:
-        """Copy what a reader needs of dense slots; see `BlockReads` for all four."""
-        reads = BlockReads(self._shard, unknown, known, codecs, is_awaited)
-        return {slot: functools.partial(reads.copy, slot) for slot in reads.slots}, reads
 
     def reading_rows(
         self,

@@ -44,8 +44,8 @@ class BlockReads:
         shard: ParameterShard,
         unknown: Mapping[int, Bytes],
         known: Mapping[int, int],
-        codecs: Mapping[int, Codec] | None = None,
-        is_awaited: Callable[[], bool] = lambda: True,
+        codecs: Mapping[int, Codec],
+        is_awaited: Callable[[], bool],
     ) -> None:
         """Nothing is copied yet.
 
@@ -56,8 +56,7 @@ class BlockReads:
         """
         self.slots = (*unknown, *known)
         self._shard, self._unknown, self._known = shard, unknown, known
-        self._codecs = codecs or {}
-        self._is_awaited = is_awaited
+        self._codecs, self._is_awaited = codecs, is_awaited
         self._copies: dict[int, _Copy] = {}  # {slot: copy}; each slot's own turn writes
 
     @property

@@ -21,7 +21,7 @@ import functools
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple, final
 
 import torch
@@ -279,10 +279,6 @@ class Slots:
     def num_merged(self) -> int:
         """Pushes that became one update with one before them, over all slots."""
         return sum(queue.num_merged for queue in self._queues.values())
-
-    def dense_of(self, parts: Collection[int]) -> set[int]:
-        """The dense slots of these parts here."""
-        return {slot for part in parts for slot in self.layouts[part].blocks}
 
     def retire(self) -> None:
         """Another object takes this one's place: nothing here changes any more."""

@@ -142,9 +142,8 @@ class Driver:
                     sending = self._send(wanted.calls, attach, aside=wanted.aside)
                     replies = self._gather(sending, aside=wanted.aside)
                 elif isinstance(wanted, Post):
-                    posted = wanted.posted
-                    sending = self._send(posted.calls, attach, is_posted=True)
-                    self._posted[posted.number] = sending
+                    sending = self._send(wanted.calls, attach, is_posted=True)
+                    self._posted[wanted.number] = sending
                     self.waits.rests()
                 elif isinstance(wanted, Collect):
                     replies = self._gather(self._posted.pop(wanted.posted.number))
@@ -197,7 +196,7 @@ class Driver:
         beat = Beat(
             incarnation=protocol.incarnation,
             timeline=protocol.timeline,
-            clock=protocol.clock,
+            clock=protocol.asking.clock,
             state="training" if is_training else "evaluating",
             wait=self.waits.current(),
             evaluated=protocol.evaluation.evaluated,

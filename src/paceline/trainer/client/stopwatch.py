@@ -10,6 +10,8 @@ May be called by any thread; batches are begun and ended by one.
 import threading
 from typing import NamedTuple, final
 
+import numpy as np
+
 from paceline.timing import Clock
 
 MOST_KEPT = 1024  # durations; beyond, every second one is dropped, and so on
@@ -68,17 +70,9 @@ class Stopwatch:
     def take(self) -> Durations | None:
         """What has not been told yet; None if there is nothing."""
         with self._lock:
-            kept, batches, total_s = sorted(self._kept), self._batches, self._total_s
+            kept, batches, total_s = self._kept, self._batches, self._total_s
             self._kept, self._batches, self._every, self._total_s = [], 0, 1, 0.0
         if not kept:
             return None
-        places = [n * (len(kept) - 1) / (QUANTILES - 1) for n in range(QUANTILES)]
-        seconds = tuple(round(_at(kept, place), 6) for place in places)
-        return Durations(batches, seconds, round(total_s / batches, 6))
-
-
-def _at(ascending: list[float], place: float) -> float:
-    below = int(place)
-    above = min(below + 1, len(ascending) - 1)
-    step = (place - below) * (ascending[above] - ascending[below])
-    return min(ascending[above], ascending[below] + step)  # rounding may carry it past
+        quantiles = np.quantile(kept, np.linspace(0, 1, QUANTILES)).round(6).tolist()
+        return Durations(batches, tuple(quantiles), round(total_s / batches, 6))

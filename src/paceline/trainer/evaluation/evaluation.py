@@ -26,7 +26,7 @@ from paceline.messages.results import MAX_RESULT_BYTES
 from paceline.messages.shared import StageSpec
 from paceline.trainer.engine import TrainerEngine
 from paceline.trainer.loop import Stage, TaskReader
-from paceline.trainer.verdicts import Leaving, Over, Task
+from paceline.trainer.verdicts import Batch, Leaving, Over, Task
 
 _log = logging.getLogger("paceline.trainer")
 
@@ -111,7 +111,7 @@ class Evaluator:
             if leaving is not None:
                 raise Preempted(leaving)
             try:
-                data = reader.read(task.key, batch)
+                data = reader.read(Batch(task.key, batch))
             except Exception as error:  # noqa: BLE001  (a user's data set may raise any)
                 _log.exception("task %s cannot be read", task.key)
                 self._carrier.run(self._acts.fail(describe_error(error)))

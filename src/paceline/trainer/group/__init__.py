@@ -5,12 +5,12 @@
     leader, leader_calls       rank 0, and how it hears the others
     follower, follower_orders  rank 1, 2 ..., and what they are told to do
     wire                       what they say to each other
-    dealing                    which rank works on which batches
-    joint_push, offers         gradients of all ranks as one push
+    joint_push, offers         which rank works on which batches; gradients of all as one
+                               push
     shares                     which rank talks to which server
     delegated_requests         the leader's questions, carried by a rank
     collectives                dense numbers by ``torch.distributed``
-    gpus, gpu_agreement        whether they go from GPU to GPU
+    gpu_agreement              whether they go from GPU to GPU
 
 The names load when they are asked for: whoever needs one is not given the others.
 """

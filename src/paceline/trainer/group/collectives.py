@@ -3,6 +3,7 @@
 Values travel in one flat tensor for each rank's share and dtype, all at once: on the CPU
 (Gloo), or from GPU to GPU (NCCL) in parts of which ranks have agreed so. Ranks find each
 other by a file, which is removed once they have; where GPUs may still have to, at the end.
+`Gpus` is the whole of what a machine's GPUs do here; tests put others in their place.
 
 Waits: for all other ranks to make the same call, `WAIT_S` at most; a rank that dies breaks
 it at once. Between GPUs nobody waits here: what is computed next waits on the GPU, and
@@ -15,13 +16,12 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple, final
+from typing import Any, NamedTuple, Protocol, final
 
 import torch
 from torch import distributed
 
 from paceline.errors import PeerLost, UsageError
-from paceline.trainer.group.gpus import CudaGpus, Gpus, gpu_of
 from paceline.trainer.group.shares import ElementSpan, Shares
 from paceline.trainer.group.wire import GroupPlace
 from paceline.trainer.tensors import PartTensors
@@ -31,6 +31,59 @@ _TIMEOUT = dt.timedelta(seconds=WAIT_S)
 _CPU = torch.device("cpu")
 
 _HALVES = {torch.float16, torch.bfloat16}
+
+
+class Gpus(Protocol):
+    """The GPUs of a machine, as one rank uses them."""
+
+    def can_connect(self) -> bool:
+        """Whether there is anything here that could ever be connected."""
+
+    def name(self, device: torch.device) -> str:
+        """What names a GPU in all processes of this machine; nothing for another device."""
+
+    def connect(
+        self, device: torch.device, timeout: dt.timedelta
+    ) -> distributed.ProcessGroup:
+        """Connect this rank's GPU with those of all others, who make the same call.
+
+        Raises:
+            RuntimeError: they cannot be connected.
+        """
+
+
+@final
+class CudaGpus:
+    """Those that CUDA knows, connected by NCCL.
+
+    The group for the CPU stays as it is: a job whose parameters lie on the CPU touches no
+    GPU, on whatever machine.
+    """
+
+    def can_connect(self) -> bool:
+        """See `Gpus`; does not begin to use one."""
+        return distributed.is_nccl_available() and torch.cuda.device_count() > 1
+
+    def name(self, device: torch.device) -> str:
+        """See `Gpus`: its UUID, whatever its number is here."""
+        if device.type != "cuda":
+            return ""
+        return str(torch.cuda.get_device_properties(device).uuid)
+
+    def connect(
+        self, device: torch.device, timeout: dt.timedelta
+    ) -> distributed.ProcessGroup:
+        """See `Gpus`: at once, so that what is wrong is known before the first step."""
+        group: distributed.ProcessGroup = distributed.new_group(
+            backend="nccl", timeout=timeout, device_id=device
+        )
+        return group
+
+
+def gpu_of(parameters: Sequence[torch.Tensor], gpus: Gpus) -> str:
+    """The GPU that all these lie on; nothing if there is no such."""
+    devices = {parameter.device for parameter in parameters}
+    return gpus.name(devices.pop()) if len(devices) == 1 else ""
 
 
 @final

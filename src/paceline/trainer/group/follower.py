@@ -36,6 +36,7 @@ from paceline.trainer.member import Logbook, Seat
 from paceline.trainer.rows import Prefetcher
 from paceline.trainer.rows.routing import Route
 from paceline.trainer.tensors import PartTensors
+from paceline.trainer.verdicts import Batch
 from paceline.transport.streams import Received
 
 _log = logging.getLogger("paceline.trainer")
@@ -252,7 +253,7 @@ class Follower(Seat):
 
 def _read(reader: TaskReader, dealt: wire.Dealt) -> tuple[Any, str | None]:
     try:
-        return reader.read(dealt.key, dealt.batch), None
+        return reader.read(Batch(dealt.key, dealt.batch)), None
     except Exception as error:  # noqa: BLE001  (a user's data set may raise any)
         _log.exception("task %s cannot be read", dealt.key)
         return None, describe_error(error)

@@ -1,22 +1,55 @@
 """How the leader of a trainer's ranks lets numbers travel from GPU to GPU, or not.
 
-At the start of every loop, since a script may move its model after it is shared.
+At the start of every loop, since a script may move its model after it is shared. NCCL
+refuses two ranks on one GPU; so it is decided part by part, of what ranks say, and by way
+of host memory (Gloo) otherwise.
 
 Waits: for followers, which wait in calls of their own. The thread of the user's script
 calls.
 """
 
 import logging
-from collections.abc import Mapping
-from typing import final
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, final
 
 from paceline.trainer.group import wire as wire
 from paceline.trainer.group.collectives import GroupTensors
-from paceline.trainer.group.gpus import Way, decide_way
 from paceline.trainer.group.leader_calls import Followers
 from paceline.trainer.tensors import PartTensors
 
 _log = logging.getLogger("paceline.trainer")
+
+
+class Way(NamedTuple):
+    """How the dense numbers of a part travel between ranks; ``why``: if a GPU is in use."""
+
+    is_between_gpus: bool
+    why: str
+
+
+def decide_way(found: Sequence[str], *, can_connect: bool) -> Way:
+    """Decide how the numbers of one part travel, of the GPU of each rank's parameters.
+
+    ``can_connect``: NCCL is here.
+    """
+    missing = [index for index, gpu in enumerate(found) if not gpu]
+    if len(missing) == len(found):
+        return Way(False, "")
+    if missing:
+        return Way(False, f"parameters of {_named(missing)} do not lie on one GPU")
+    for gpu in found:
+        sharing = [index for index, other in enumerate(found) if other == gpu]
+        if len(sharing) > 1:
+            return Way(False, f"{_named(sharing)} share GPU {gpu}")
+    if not can_connect:
+        return Way(False, "this torch has no NCCL")
+    return Way(True, f"each of {len(found)} ranks has a GPU of its own")
+
+
+def _named(numbers: Sequence[int]) -> str:
+    if len(numbers) == 1:
+        return f"rank {numbers[0]}"
+    return f"ranks {', '.join(map(str, numbers[:-1]))} and {numbers[-1]}"
 
 
 @final

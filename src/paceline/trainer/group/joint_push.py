@@ -21,9 +21,9 @@ import torch
 from paceline.trainer.engine import TrainerEngine
 from paceline.trainer.group import wire as wire
 from paceline.trainer.group.collectives import GroupTensors
-from paceline.trainer.group.dealing import weights as weights_of
 from paceline.trainer.group.leader_calls import Followers
 from paceline.trainer.group.offers import WHOLE_STEP, OwnShare, rows_of, weighted
+from paceline.trainer.group.offers import weights as weights_of
 from paceline.trainer.group.shares import Shares, shares, speakers, whole
 from paceline.trainer.tensors import GatherChoice, Gradients
 

@@ -33,12 +33,11 @@ from paceline.trainer.engine import Scaled, Steps
 from paceline.trainer.evaluation import Work
 from paceline.trainer.group import wire as wire
 from paceline.trainer.group.collectives import GroupTensors
-from paceline.trainer.group.dealing import deal
 from paceline.trainer.group.delegated_requests import Errands
 from paceline.trainer.group.gpu_agreement import Agreement
 from paceline.trainer.group.joint_push import GroupValues, JointGradients
 from paceline.trainer.group.leader_calls import Followers, Served, leaving_anyhow
-from paceline.trainer.group.offers import OwnShare
+from paceline.trainer.group.offers import OwnShare, deal
 from paceline.trainer.loop import (
     Stage,
     TaskReader,
@@ -49,7 +48,7 @@ from paceline.trainer.loop import (
 )
 from paceline.trainer.member import Alone, MemberSeat, Membership
 from paceline.trainer.protocol import check_order
-from paceline.trainer.rows.routing import Route, route_ids
+from paceline.trainer.rows.routing import Route, Router
 from paceline.trainer.tensors import PartTensors
 from paceline.trainer.verdicts import AfterStep, Batch, Flush, Leaving, Over
 from paceline.transport.frames import ByteArray
@@ -122,7 +121,7 @@ class Leader(MemberSeat):
             self._carrier.wait_rows(part, route, values, create=create)
             return
         wanted = np.concatenate([route.ids, *ids.values()])
-        union, inverse = route_ids(table, self.plan(part), wanted)
+        union, inverse = Router(table, self.plan(part)).route(wanted)
         rows = torch.empty(len(union.ids), values.shape[1])
         self._carrier.wait_rows(part, union, rows, create=True)
         found = rows.numpy()[inverse]
@@ -205,7 +204,7 @@ class Leader(MemberSeat):
         errors: list[str | None] = [None]
         data: Any = None
         try:
-            data = reader.read(batches[0].key, batches[0].batch)
+            data = reader.read(batches[0])
         except Exception as error:  # noqa: BLE001  (a user's data set may raise any)
             _log.exception("task %s cannot be read", batches[0].key)
             errors = [describe_error(error)]
@@ -326,7 +325,7 @@ class Leader(MemberSeat):
         ids = np.frombuffer(data, np.int64)
         plan = self.plan(call.part)
         [dim] = [table.dim for table in plan.spec.tables if table.name == call.table]
-        route, inverse = route_ids(call.table, plan, ids)
+        route, inverse = Router(call.table, plan).route(ids)
         rows = torch.empty(len(route.ids), dim)
         self._carrier.wait_rows(call.part, route, rows, create=call.create)
         found: Float32s = rows.numpy()[inverse]

@@ -3,15 +3,20 @@
 ::
 
     stages             a call of the user's as a stage of the job; `Session.batches`
-    loop               the loop itself
+    loop               the loop itself, and what ends with a batch: steps of several tables
     lookahead          batches taken ahead of their steps
-    batch_end          what ends with a batch: steps of several tables
     script_changes     values the script changed reach the servers, or are refused
 """
 
-from paceline.trainer.loop.batch_end import has_batch, step_atomic, step_whole
 from paceline.trainer.loop.lookahead import check_lookahead, check_step
-from paceline.trainer.loop.loop import TaskReader, check_steps, deliver
+from paceline.trainer.loop.loop import (
+    TaskReader,
+    check_steps,
+    deliver,
+    has_batch,
+    step_atomic,
+    step_whole,
+)
 from paceline.trainer.loop.script_changes import (
     Changes,
     check_models,

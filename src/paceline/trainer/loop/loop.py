@@ -1,14 +1,14 @@
-"""The loop over a stage: leases in, batches out.
+"""The loop over a stage: leases in, batches out; what ends with a batch.
 
 Which records a batch has follows from the stage alone, so it is the same batch whoever
 computes it, and however often.
 
-Waits: for the coordinator and the data set, between batches. The thread of the user's
+Waits: for coordinator, servers and the data set, between batches. The thread of the user's
 loop calls.
 """
 
 import logging
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from typing import Any, final
 
 import numpy as np
@@ -22,12 +22,12 @@ from paceline.errors import PacelineError, Preempted, UsageError, describe_error
 from paceline.ids import TaskKey
 from paceline.messages.shared import StageSpec
 from paceline.trainer.engine import Calls, Steps, TrainerEngine
-from paceline.trainer.loop.batch_end import end_batch
+from paceline.trainer.holdings import SharedPart, Writing
 from paceline.trainer.loop.lookahead import Hands
 from paceline.trainer.loop.script_changes import Changes
 from paceline.trainer.loop.stages import Stage
 from paceline.trainer.model import changed_by_script, let_rest
-from paceline.trainer.verdicts import Batch, Flush, Leaving, Over
+from paceline.trainer.verdicts import Batch, Flush, Leaving, Over, Stepped
 
 _log = logging.getLogger("paceline.trainer")
 
@@ -60,20 +60,17 @@ class TaskReader:
         self._key: TaskKey | None = None
         self._records: Positions = np.empty(0, np.int64)
 
-    def read(self, key: TaskKey, batch: int) -> Any:  # noqa: ANN401  (the user's data)
+    def read(self, found: Batch) -> Any:  # noqa: ANN401  (the user's data)
         """One batch of a task, as the source makes it; its errors pass through.
 
         Other processes go on to the batches that follow in the task.
         """
+        key, batch = found
         if self._pool is None:
             return self._source.batch(self._records_of(key, batch))
         stop = min(batch + 1 + self._pool.num_ahead, self._spec.num_batches(key.task))
         wanted = [self._wanted(key, number) for number in range(batch, stop)]
         return self._pool.wait_batch(wanted)
-
-    def read_found(self, found: Batch) -> Any:  # noqa: ANN401  (the user's data)
-        """See `read`."""
-        return self.read(found.key, found.batch)
 
     def follow(self, agreed: StageSpec) -> None:
         """The job has the stage shuffled in this way."""
@@ -120,7 +117,7 @@ def deliver(
     """
     reader, outlook = TaskReader(stage.source, stage.spec, workers), carrier.outlook
     begin_loop(carrier, changes, stage, reader)
-    hands = Hands(carrier, reader.read_found, stage.lookahead) if stage.lookahead else None
+    hands = Hands(carrier, reader.read, stage.lookahead) if stage.lookahead else None
     stopwatch, is_over = carrier.stopwatch, False
     try:
         while True:
@@ -173,7 +170,7 @@ def begin_loop(
         raise
     assert protocol.stage is not None
     reader.follow(protocol.stage)
-    carrier.outlook.begin(reader.read_found, reader.ahead)
+    carrier.outlook.begin(reader.read, reader.ahead)
     carrier.steps = Steps(protocol.stage)
 
 
@@ -230,3 +227,74 @@ def check_steps(carrier: TrainerEngine, *, is_over: bool) -> None:
         told = carrier.steps.forgets(part, name)
         if told is not None and numbers.gradients.has_fresh():
             carrier.warn_once(told)
+
+
+def end_batch(carrier: TrainerEngine) -> None:
+    """The user is done with a batch: what it has pushed to tables leaves.
+
+    Raises:
+        UsageError: a model whose gradients travel between trainers was not stepped.
+    """
+    for part, numbers in carrier.numbers.items():
+        # Its gradients would be in no round, and its batch would count.
+        model = "" if numbers.table is None else numbers.table.must_step
+        if model and carrier.protocol.parts[part].window.has_delivered():
+            raise UsageError(
+                f"{model}: with allreduce every batch has its step(), and one "
+                f"has ended without: accumulate gradients by larger batches"
+            )
+    step_atomic(carrier)
+    for part, numbers in carrier.numbers.items():
+        if numbers.table is not None and has_batch(carrier.protocol.parts[part]):
+            carrier.step(part)
+
+
+def step_atomic(carrier: TrainerEngine) -> None:
+    """What all atomic tables have of a batch leaves, as one."""
+    parts = carrier.protocol.parts
+    tables = {part: numbers.table for part, numbers in carrier.numbers.items()}
+    atomic = [part for part, table in tables.items() if table and table.is_atomic]
+    whole = [part for part in atomic if has_batch(parts[part])]
+    if whole:
+        step_whole(carrier, {part: {} for part in whole})
+
+
+def has_batch(part: SharedPart) -> bool:
+    """Whether the script is in a batch of a part, be it one that is gone.
+
+    The trainer may have joined again since, by any question of the script's: what that
+    batch pushes goes nowhere, as a step of it does.
+    """
+    return part.window.has_delivered() or bool(part.forgotten)
+
+
+def step_whole(carrier: TrainerEngine, tokens: Mapping[int, Mapping[str, int]]) -> Stepped:
+    """The batch in the user's hands is over for these tables: what was written leaves.
+
+    It is there on all servers, for all of them, or nowhere, whoever dies. ``tokens``:
+    {part: {server: token of the lock that its rows are written under}}; without locks,
+    nothing for a part.
+
+    Returns:
+        What became of the step; ``dropped`` if the batch is gone.
+
+    Raises:
+        Refused: a lock was lost (``lock_lost``); nothing was written, and the batch is in
+            the user's hands as before.
+    """
+    protocol = carrier.protocol
+    *beside, last = tokens
+    for part in tokens:
+        protocol.parts[part].writing = Writing(tokens[part], ())
+    protocol.parts[last].writing = Writing(tokens[last], tuple(beside))
+    try:
+        if not protocol.must_join:
+            for part in beside:
+                numbers = carrier.numbers[part]
+                numbers.load(carrier.plan(part), with_step=True)
+                protocol.parts[part].refused = numbers.refusal
+        return carrier.step(last)
+    finally:
+        for part in tokens:
+            protocol.parts[part].writing = None
+            carrier.numbers[part].clear()

@@ -3,33 +3,46 @@
 Whatever the user's script does, this is what the job has of it: acts are driven here, one
 loop is open at a time, the last numbers are sent before the end.
 
+A loop is left by ``break``, or by an exception, and nothing tells which. So what was
+stepped is pushed and the rest handed back at once, but the loop has ended only when the
+script goes on, with its next call::
+
+    any call, nothing being handled   the script goes on: the loop is over for this trainer
+    any call in an except block       answered; the loop is not over
+    any call of an atexit function    the same, if the script has failed
+    close, the end of the process     what was stepped is in a cut; the loop is not over
+    a failure on its way out          as any death: others, and a successor, go on with it
+
+A loop that is not over goes on in others, in a successor, or in a resumed job.
+
 Waits: for coordinator and servers, with `timeout_s` for each reply; in a thread, between
 signs of life. One thread calls, and never a forked process; `leave_soon`, `abandon` and
 `is_idle` may be called by any.
 """
 
 import logging
+import math
 import os
 import platform
 import threading
 from typing import final
 
 from paceline.config import Pace
-from paceline.errors import PacelineError, TransportError
+from paceline.errors import PacelineError, TransportError, UsageError
 from paceline.ids import TaskKey
 from paceline.messages.meeting import AskPeers
 from paceline.messages.shared import Message
 from paceline.messages.trainer import Leave, Log
 from paceline.timing import Clock
+from paceline.trainer.acts import Act
 from paceline.trainer.client import Courier, Driver, WaitTeller
 from paceline.trainer.engine import Calls, TrainerEngine
-from paceline.trainer.member.left_loops import end_loop, is_failure
-from paceline.trainer.member.logbook import Logbook
 from paceline.trainer.peers import Collectives, PeerEvents, PeerLink, PeerWires
-from paceline.trainer.protocol import TrainerProtocol
+from paceline.trainer.protocol import LOST_BEFORE_BREAK, TrainerProtocol
 
 PATIENCE = 6  # time-outs for which the coordinator may be away
 CLOSE_PATIENCE_S = 5.0  # the same, for who leaves: without it, the trainer is lost
+SEND_EVERY_S = 0.05  # numbers of the script's
 TELL_EVERY_S = 10.0  # how long batches take
 DOOR_EVERY_S = 2.0  # where the door is: a coordinator that has restarted knows it again
 _WHO_IS_THERE = AskPeers(incarnation=0, timeline=0)  # any question makes one join
@@ -221,21 +234,88 @@ class Heartbeat:
         while not self._stopping.wait(self._beat_s / 2):
             try:
                 self.beat_if_due()
-                self._tell_if_due()
+                self._tell_if_due(self._clock.now_s())
                 if self._link is not None:
-                    self._tell_door_if_due(self._link)
                     self._link.look()
             except Exception:  # noqa: BLE001  (no surprise may end the signs of life)
                 _log.exception("a beat failed")
 
-    def _tell_if_due(self) -> None:
-        now = self._clock.now_s()
+    def _tell_if_due(self, now: float) -> None:
         if now - self._told_s >= TELL_EVERY_S:
             self._told_s = now
             self._driver.tell_computed()
-
-    def _tell_door_if_due(self, link: PeerLink) -> None:
-        now = self._clock.now_s()
-        if now - self._told_door_s >= DOOR_EVERY_S:
+        if self._link is not None and now - self._told_door_s >= DOOR_EVERY_S:
             self._told_door_s = now
-            link.tell_open()
+            self._link.tell_open()
+
+
+def end_loop(protocol: TrainerProtocol, *, goes_on: bool) -> Act[None]:
+    """If the script has left a loop, wait for a cut that holds what was stepped in it.
+
+    ``goes_on``: the loop is over for this trainer; else the trainer goes.
+    """
+    since = protocol.behind.take_left()
+    if since is None or protocol.must_begin_again is not None:
+        return
+    if protocol.leaving is not None:
+        return
+    assert protocol.stage is not None, "it has left a loop"
+    stage = protocol.stage.stage
+    left = stage if goes_on else None
+
+    def wait_cut() -> Act[int | None]:
+        # What is asked for after a return would end a loop that all go on with.
+        if protocol.joined and protocol.joined.returned > since:
+            return None
+        return (yield from protocol.wait_cut(-1 - stage, left))
+
+    cut = yield from protocol.as_member(wait_cut)
+    if cut is None or (protocol.joined and protocol.joined.returned > since):
+        protocol.must_begin_again = f"{LOST_BEFORE_BREAK}: all have returned to a cut"
+        return
+    protocol.behind.went_on_from(cut)
+
+
+def is_failure(error: BaseException | None) -> bool:
+    """Whether a script that ends with this has failed; `SystemExit` may deny it."""
+    if isinstance(error, SystemExit):
+        return error.code not in {None, 0}
+    return error is not None
+
+
+@final
+class Logbook:
+    """Numbers that were logged and not sent yet."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[str, float | None] = {}
+        self._noted_s: dict[str, float] = {}
+        self._sent_s = -math.inf
+
+    def add(self, numbers: dict[str, object], now: float) -> bool:
+        """Note numbers; whether it is time to send (`take`).
+
+        Raises:
+            UsageError: a value is no number.
+        """
+        read = {name: _number(name, value) for name, value in numbers.items()}
+        self._numbers |= read
+        self._noted_s |= dict.fromkeys(read, now)
+        return now - self._sent_s >= SEND_EVERY_S
+
+    def take(self, now: float) -> tuple[dict[str, float | None], dict[str, float]]:
+        """What is to be sent now, if anything, and the seconds that it has waited."""
+        waited = {name: now - noted_s for name, noted_s in self._noted_s.items()}
+        taken, self._numbers, self._noted_s = self._numbers, {}, {}
+        self._sent_s = now
+        return taken, {name: age for name, age in waited.items() if age > 0}
+
+
+def _number(name: str, value: object) -> float | None:
+    """The value as a float; None if it is not finite (JSON has no word for it)."""
+    item = getattr(value, "item", None)  # tensors and arrays of one element
+    try:
+        number = float(item() if callable(item) else value)  # type: ignore[arg-type]  # whatever cannot be one raises
+    except (TypeError, ValueError, RuntimeError):
+        raise UsageError(f"log: {name} must be a number, got {value!r}") from None
+    return number if math.isfinite(number) else None

@@ -2,9 +2,8 @@
 
 ::
 
-    link              a door that others come to, the way to theirs
-    admission         who may ask something there
-    events, inbox     events of other trainers
+    link              a door that others come to, who may ask there, the way to theirs
+    events            events of other trainers
     collective        one collective call: brings, asks, combines
     reduction         in one order, so to the same bits everywhere
     outbox            what is laid out for others
@@ -14,8 +13,7 @@
 
 from paceline.trainer.peers.calls import Collectives, check_call
 from paceline.trainer.peers.collective import CollectiveCall, Kind, Operation, Slice
-from paceline.trainer.peers.events import SEND_S, PeerEvents
-from paceline.trainer.peers.inbox import Event
+from paceline.trainer.peers.events import SEND_S, Event, PeerEvents
 from paceline.trainer.peers.link import NO_LINK, PeerLink, PeerWires
 from paceline.trainer.peers.reduction import Array, How
 

@@ -98,7 +98,7 @@ class Collectives:
         self._link, self._carrier, self._calls = link, carrier, calls
         self._shelf = PeerOutbox(clock)
         link.answer(AskValues, self._shelf.received)
-        link.each_look(self._shelf.sweep)
+        link.look = self._shelf.sweep
 
     def run(
         self, part: int, operation: Operation, arrays: Sequence[Array]

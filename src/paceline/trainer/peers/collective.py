@@ -31,6 +31,7 @@ from paceline.trainer.peers.reduction import (
     How,
     reduce_in_order,
     slice_bounds,
+    sliced,
     takes_two_hops,
 )
 from paceline.trainer.peers.through_servers import Served
@@ -221,11 +222,8 @@ class CollectiveCall:
             return []
         if stage == 0 and not self._is_sliced():
             return [own.nbytes for own in self._own]
-        index, count = self.members.index(name if stage else self._me), len(self.members)
-        bounds = [slice_bounds(len(own), index, count) for own in self._own]
-        return [
-            own[slice(*bound)].nbytes for own, bound in zip(self._own, bounds, strict=True)
-        ]
+        index = self.members.index(name if stage else self._me)
+        return [own.nbytes for own in sliced(self._own, index, len(self.members))]
 
     def _is_sliced(self) -> bool:
         return self._has_two_hops or self._operation.kind == "regroup"
@@ -262,8 +260,7 @@ class CollectiveCall:
             return self._came[name, 0]
         if not self._is_sliced():
             return self._own
-        index, count = self.members.index(self._me), len(self.members)
-        return [own[slice(*slice_bounds(len(own), index, count))] for own in self._own]
+        return sliced(self._own, self.members.index(self._me), len(self.members))
 
     def _reduced(self, brought: Sequence[list[Array]]) -> list[Array]:
         index, count = self.members.index(self._me), len(self.members)

@@ -11,8 +11,9 @@ user's script calls.
 import math
 import re
 import threading
+from collections import deque
 from collections.abc import Callable, Sequence
-from typing import TypeVar, final
+from typing import Literal, NamedTuple, TypeVar, final
 
 import numpy as np
 
@@ -23,7 +24,6 @@ from paceline.messages.waits import Wait
 from paceline.timing import Clock, Deadline
 from paceline.trainer.client import Driver
 from paceline.trainer.engine import Calls
-from paceline.trainer.peers.inbox import Event, Inbox, Payload
 from paceline.trainer.peers.link import PeerLink
 from paceline.transport.frames import Buffer, ByteArray
 from paceline.transport.service import Reply
@@ -33,6 +33,77 @@ T = TypeVar("T")
 SEND_S = 30.0  # how long an event may take to get into an inbox, unless it is said
 LOOK_EVERY_S = 0.25  # a closed session ends a wait for events
 _NUMBER = re.compile("[<>|][biufc][0-9]{1,2}")  # NumPy's `dtype.str`
+MOST_EVENTS = 1024
+MOST_BYTES = 64 << 20  # of all that wait; also of a single one
+
+Payload = bytes | tuple["np.ndarray", ...]
+
+
+class Event(NamedTuple):
+    """What another trainer has sent.
+
+    Attributes:
+        sender: role id of the trainer.
+        topic: as it was sent.
+        payload: bytes, or arrays of the shapes and dtypes that were sent; the receiver's.
+    """
+
+    sender: str
+    topic: str
+    payload: Payload
+
+
+@final
+class Inbox:
+    """Events that wait, oldest first."""
+
+    def __init__(
+        self, most_events: int = MOST_EVENTS, most_bytes: int = MOST_BYTES
+    ) -> None:
+        self._most_events, self._most_bytes = most_events, most_bytes
+        self._waiting: deque[tuple[Event, int]] = deque()  # (event, its bytes)
+        self._num_bytes = 0
+        self._last: dict[str, tuple[int, int]] = {}  # {sender: (since, number)}
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def verdict(
+        self, sender: str, since: int, number: int, num_bytes: int
+    ) -> Literal["room", "known", "full", "too large"]:
+        """Whether an event may be `put`; the numbers of a sender grow, from 1.
+
+        ``since``: the incarnation in which the sender's process began to count; a later
+        process of it counts anew.
+        """
+        if (since, number) <= self._last.get(sender, (0, 0)):
+            return "known"
+        if num_bytes > self._most_bytes:
+            return "too large"
+        is_full = len(self._waiting) >= self._most_events
+        if is_full or self._num_bytes + num_bytes > self._most_bytes:
+            return "full"
+        return "room"
+
+    def put(self, event: Event, since: int, number: int, num_bytes: int) -> None:
+        """Take an event for which there is room."""
+        self._last[event.sender] = (since, number)
+        self._waiting.append((event, num_bytes))
+        self._num_bytes += num_bytes
+
+    def take(self) -> list[Event]:
+        """All that wait, in order; none waits afterwards."""
+        taken = [event for event, _ in self._waiting]
+        self._waiting.clear()
+        self._num_bytes = 0
+        return taken
+
+    def why_full(self) -> str:
+        """What keeps an event out, for whoever sends it."""
+        return (
+            f"its inbox is full ({len(self._waiting)} events, {self._num_bytes} bytes): "
+            f"its script has not called session.events or session.poll for a while"
+        )
 
 
 @final

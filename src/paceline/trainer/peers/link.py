@@ -1,8 +1,16 @@
 """The link between trainers: a door that others come to, and the way to theirs.
 
 A request is looked at only if its asker is who it says, on this timeline, and means this
-incarnation (`admission`). Nobody learns of a death here: whoever waits
-asks the coordinator who is there, and has a deadline.
+incarnation::
+
+    the asker's trainer was here as a later one    fenced      it is over
+    the asker's timeline was left                  timeline    it will hear of it
+    the asker means who was here before            stale       it must ask who is here now
+    the asker is ahead of this trainer             not_ready   this one will hear of it
+
+A refusal decides nothing for good but ``fenced``: incarnations and timelines only grow.
+Nobody learns of a death here: whoever waits asks the coordinator who is there, and has a
+deadline.
 
 Waits: `wait_answer` and `wait_peers`, until their deadlines. Any thread may call; answerers
 are called by the door's threads and must not wait.
@@ -22,7 +30,6 @@ from paceline.messages.peers import PeerMessage
 from paceline.messages.shared import Message, Refusal, TrainerMessage, Waiting
 from paceline.timing import Clock, Deadline
 from paceline.trainer.client import Courier
-from paceline.trainer.peers.admission import Admission
 from paceline.trainer.protocol import TrainerProtocol
 from paceline.transport import service as link
 from paceline.transport.connection import Answer, Connection, Landing
@@ -55,6 +62,41 @@ Answerer = Callable[[str, PeerMessage, list[ByteArray], link.Reply], None]
 
 
 @final
+class Admission:
+    """The trainers that have come to one trainer's door."""
+
+    def __init__(self) -> None:
+        self._newest: dict[str, int] = {}  # {trainer: its latest incarnation here}
+
+    def refusal_of(
+        self, asker: str, message: PeerMessage, incarnation: int, timeline: int | None
+    ) -> Refusal | None:
+        """Why a request is not even looked at; None if it is.
+
+        ``incarnation`` and ``timeline`` are of whom is asked; None: it does not matter.
+        """
+        at = message.timeline if timeline is None else timeline
+        newest = max(self._newest.get(asker, 0), message.incarnation)
+        self._newest[asker] = newest
+        if message.incarnation < newest:
+            text = f"{asker}: incarnation {message.incarnation} is over; {newest} was here"
+            return Refusal(kind="fenced", text=text, timeline=at)
+        if message.timeline < at:
+            text = f"timeline {message.timeline} was left; now is {at}"
+            return Refusal(kind="timeline", text=text, timeline=at)
+        if message.to < incarnation:
+            text = f"incarnation {message.to} is over; now here is {incarnation}"
+            return Refusal(kind="stale", text=text, timeline=at)
+        if message.timeline > at or message.to > incarnation:
+            text = (
+                f"incarnation {incarnation} on timeline {at} has not heard of "
+                f"incarnation {message.to} on timeline {message.timeline} yet"
+            )
+            return Refusal(kind="not_ready", text=text, timeline=at)
+        return None
+
+
+@final
 class PeerLink:
     """One trainer's door, and its way to the others'; a `Service` of the transport."""
 
@@ -71,7 +113,8 @@ class PeerLink:
         self._protocol, self._courier = protocol, courier
         self._clock, self._timeout_s = clock, timeout_s
         self._answerers: dict[type[PeerMessage], Answerer] = {}
-        self._looks: list[Callable[[], None]] = []
+        # Done several times a second or so: what others wait for too long is answered.
+        self.look: Callable[[], None] = _nothing
         self._timeless: set[type[PeerMessage]] = set()
         self._closing = threading.Event()
         self._lock = threading.Lock()  # guards the fields below
@@ -120,15 +163,6 @@ class PeerLink:
         if door is not None and self._protocol.incarnation:
             who = self._protocol.asking.who()
             self._ask_coordinator(DoorOpened(**who, address=door.address), self._timeout_s)
-
-    def look(self) -> None:
-        """Time has passed: what others wait for too long is answered; see `each_look`."""
-        for looked in self._looks:
-            looked()
-
-    def each_look(self, what: Callable[[], None]) -> None:
-        """From here on this is done now and then, several times a second or so."""
-        self._looks.append(what)
 
     @property
     def trainer(self) -> str:
@@ -301,6 +335,10 @@ class PeerLink:
         if self._closing.wait(min(pause_s, deadline.remaining_s())):
             raise UsageError(f"the session was closed while waiting: {reason}")
         return min(2 * pause_s, LONGEST_PAUSE_S)
+
+
+def _nothing() -> None:
+    """Nobody waits here yet."""
 
 
 def _nobody(incarnation: int) -> Connection:

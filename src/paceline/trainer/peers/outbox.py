@@ -14,7 +14,7 @@ from paceline.messages.shared import Refusal, Waiting
 from paceline.messages.waits import Wait
 from paceline.parking import PARK_S, ParkedQuestion, Parking
 from paceline.timing import Clock
-from paceline.trainer.peers.reduction import Array, slice_bounds
+from paceline.trainer.peers.reduction import Array, sliced
 from paceline.transport.frames import ByteArray
 from paceline.transport.service import Reply
 
@@ -99,7 +99,7 @@ def _hand_out(message: AskValues, arrays: Sequence[Array], reply: Reply) -> None
             text = f"expected slice 0..{count - 1} of {count}, got {index}"
             reply(Refusal(kind="invalid", text=text, timeline=message.timeline))
             return
-        found = [array[slice(*slice_bounds(len(array), index, count))] for array in found]
+        found = sliced(found, index, count)
     specs = tuple(ArraySpec(array.shape, array.dtype.str) for array in found)
     buffers: list[Any] = [array.reshape(-1).view(np.uint8) for array in found]
     reply(Values(arrays=specs), buffers)

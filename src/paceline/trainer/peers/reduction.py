@@ -53,6 +53,11 @@ def slice_bounds(num: int, index: int, count: int) -> tuple[int, int]:
     return index * num // count, (index + 1) * num // count
 
 
+def sliced(arrays: Sequence[Array], index: int, count: int) -> list[Array]:
+    """Slice ``index`` of ``count`` of the rows of each."""
+    return [array[slice(*slice_bounds(len(array), index, count))] for array in arrays]
+
+
 def takes_two_hops(how: How, num_bytes: int, members: int) -> bool:
     """Whether values are regrouped first; a function of what all members know alike."""
     if how == "auto":

@@ -15,14 +15,13 @@ from functools import partial
 from typing import final
 
 import numpy as np
-import torch
 
 from paceline.messages.data import PulledRows, PullRows
 from paceline.messages.shared import Message
 from paceline.params.rows import combine_equal
 from paceline.trainer.client import Payload
 from paceline.trainer.peers.reduction import Array
-from paceline.trainer.rows import Requests, TableRows, WantedRows, row_requests
+from paceline.trainer.rows import TableRows
 
 
 @final
@@ -35,7 +34,7 @@ class Served:
         assert num_rows is not None, "a keyed table has no whole"
         self._rows, self._ids = rows, np.arange(num_rows)
         self._own = values.reshape(num_rows, rows.spec.dim)
-        self._requests: Requests = {}
+        self._requests: dict[str, Payload] = {}  # {server: question}
         self._rounds: dict[str, int] = {}  # {server: of which its rows are}
         self._came: Array = np.empty((0, rows.spec.dim), values.dtype)
         self._inverse = self._ids
@@ -46,23 +45,20 @@ class Served:
 
     def questions(self) -> dict[str, Message]:
         """What to ask each server for; where it lies is as the plan of the moment says."""
-        route, self._inverse = self._rows.route(self._ids)
-        self._came, self._rounds = np.empty_like(self._own), {}
-        wanted = [WantedRows(route, torch.from_numpy(self._came))]
-        self._requests = row_requests(self._rows.part, wanted, create=False)
-        return {server: one.message for (server, _), one in self._requests.items()}
+        self._requests, self._came, self._inverse = self._rows.question(self._ids)
+        self._rounds = {}
+        return {server: one.message for server, one in self._requests.items()}
 
     def attach(self, role: str, message: Message) -> Payload | None:
         """A question of these, with the place for what comes; None for any other."""
         if not isinstance(message, PullRows) or message.part != self._rows.part:
             return None
-        payload = self._requests[role, message.part]
+        payload = self._requests[role]
         return payload._replace(message=message, landed=partial(self._landed, role))
 
     def result(self, at_round: int) -> Array | None:
         """What a round came to, (rows, dim); None if a later one has replaced it."""
-        asked = {server for server, _ in self._requests}
-        if self._rounds != dict.fromkeys(asked, at_round):
+        if self._rounds != dict.fromkeys(self._requests, at_round):
             return None
         rows = np.empty_like(self._inverse)  # of each number that has come
         rows[self._inverse] = self._ids

@@ -20,7 +20,7 @@ from typing import final
 from paceline.messages.shared import StageSpec
 from paceline.messages.trainer import Ticked
 from paceline.pace.policy import batches_of_turn
-from paceline.trainer.acts import Act, Asking, Posted
+from paceline.trainer.acts import Act, Asking, Post
 from paceline.trainer.holdings import Leases, SharedPart
 from paceline.trainer.protocol.pushing import (
     Acknowledged,
@@ -46,7 +46,7 @@ class Overlapping:
     ) -> None:
         self._asking, self._teller, self._leases = asking, teller, leases
         self._parts, self._flights = parts, flights
-        self._told: dict[int, tuple[Acknowledged, Posted]] = {}  # {part: its tick}
+        self._told: dict[int, tuple[Acknowledged, Post]] = {}  # {part: its tick}
 
     def tell_prepared(self, part: SharedPart) -> Act[None]:
         """All servers have a fragment's window: the coordinator is told, once."""
@@ -59,10 +59,10 @@ class Overlapping:
         self._teller.add(part, done, acked)
         self._asking.clock += 1
         tick = self._teller.tick(part, is_prepared=done.is_prepared, ends_step=True)
-        post = self._teller.posting(tick)
+        post = self._teller.post(tick)
         yield post
         self._teller.goes_on(part)
-        self._told[number] = done, post.posted
+        self._told[number] = done, post
 
     def land(self, part: SharedPart, stage: StageSpec) -> Act[tuple[Ticked, int]]:
         """Wait for a fragment's round, and for the values that it has led to.

@@ -37,10 +37,6 @@ class StalenessGate:
         bounded = self._bounded()
         return self._clock_in(bounded) if bounded else None
 
-    def clock_of(self, part: SharedPart) -> int:
-        """Steps finished in one part, from the same beginning."""
-        return self._base + part.finished
-
     def enter(self, lease: Lease) -> None:
         """A lease has come, and none was held."""
         clock, self.entered = self.clock, lease

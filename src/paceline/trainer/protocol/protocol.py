@@ -18,7 +18,15 @@ from typing import TypeVar, final
 
 from paceline.errors import PacelineError, UsageError
 from paceline.messages.shared import Message, PartSpec, StageSpec
-from paceline.messages.trainer import AskLease, Granted, Joined, StageOver, Ticked
+from paceline.messages.trainer import (
+    AskLease,
+    Granted,
+    Joined,
+    Save,
+    Saved,
+    StageOver,
+    Ticked,
+)
 from paceline.pace.strategy import Strategy
 from paceline.trainer.acts import Abandoned, Act, Asking, ForgetPosted
 from paceline.trainer.holdings import (
@@ -45,7 +53,7 @@ from paceline.trainer.protocol.pushing import Coming, pull_part
 from paceline.trainer.protocol.stepping import Stepping
 from paceline.trainer.protocol.tables import Rotation
 from paceline.trainer.protocol.ticking import TickSender
-from paceline.trainer.protocol.tracking import Tracking, wait_saved
+from paceline.trainer.protocol.tracking import Tracking
 from paceline.trainer.verdicts import Batch, Flush, Leaving, Over, Stepped
 
 T = TypeVar("T")
@@ -94,11 +102,6 @@ class TrainerProtocol:
     def timeline(self) -> int:
         """The timeline that the trainer is on."""
         return self.asking.timeline
-
-    @property
-    def clock(self) -> int:
-        """Finished steps."""
-        return self.asking.clock
 
     def peek(self, ahead: int = 0) -> Batch | None:
         """The batch after ``ahead`` more, if it is known already; it is not delivered."""
@@ -340,8 +343,20 @@ class TrainerProtocol:
         yield from self.as_member(lambda: self.wait_cut(number))
 
     def wait_cut(self, number: int, left: int | None = None) -> Act[int]:
-        """As a member: see `wait_saved`."""
-        return wait_saved(self.asking, self.tracked, self._keep_tracked, number, left)
+        """As a member: ask for a cut until it is committed; its number.
+
+        ``number`` makes a repetition the same request. ``left``: the stage whose loop was
+        left early, if that is the reason.
+        """
+        while True:
+            if self.tracked.is_wanted:
+                yield from self._keep_tracked()
+            save = Save(**self.asking.who(), number=number, left=left)
+            reply = yield from self.asking.ask_once(save)
+            if isinstance(reply, Saved):
+                return reply.cut
+            self.tracked.is_wanted = False
+            self.tracked.note(reply)
 
     def _keep_tracked(self) -> Act[None]:
         yield from self._land_all()

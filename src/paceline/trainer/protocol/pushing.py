@@ -23,7 +23,7 @@ import msgspec
 from paceline.ids import Window
 from paceline.messages.data import Pull, PullRows, Push, Pushed
 from paceline.messages.shared import Message, RefusedPush
-from paceline.trainer.acts import Act, Asking, Collect, Posted
+from paceline.trainer.acts import Act, Asking, Collect, Post
 from paceline.trainer.holdings import SharedPart
 
 _OF_ROUNDS = {"prepared", "late"}
@@ -57,8 +57,8 @@ class Flight(msgspec.Struct, frozen=True):
 
     message: Push
     refused: RefusedPush | None
-    push: Posted | None
-    values: list[Posted]
+    push: Post | None
+    values: list[Post]
     at_round: int | None
 
     def servers(self) -> tuple[str, ...]:
@@ -168,18 +168,19 @@ def post_values(
     *,
     at_round: int,
     with_dense: bool,
-) -> Act[list[Posted]]:
+) -> Act[list[Post]]:
     """Ask for rows of the next batch, and for dense values, as of ``at_round`` or later.
 
     What was asked is in the order in which to wait for it.
     """
-    posted: list[Posted] = []
+    posted: list[Post] = []
     if coming is not None and (wanted := coming()):
         rows: dict[str, Message] = {
             server: msgspec.structs.replace(message, **asking.who(), at_round=at_round)
             for server, message in wanted.items()
         }
-        posted.append((yield from asking.post(rows)))
+        posted.append(asking.post(rows))
+        yield posted[-1]
     if with_dense and part.rules.has_values:
         pull = Pull(
             incarnation=asking.incarnation,
@@ -187,16 +188,15 @@ def post_values(
             part=part.spec.part,
             at_round=at_round,
         )
-        post = asking.posting(dict.fromkeys(servers, pull))
-        yield post
-        posted.append(post.posted)
+        posted.append(asking.post(dict.fromkeys(servers, pull)))
+        yield posted[-1]
     # Without a round, dense values may be read while servers look for rows. In a round,
     # rows that have come say that the round is applied, and nobody has to be asked.
     return posted if at_round else posted[::-1]
 
 
 def collect_values(
-    asking: Asking, part: SharedPart, posted: list[Posted], *, is_current: bool
+    asking: Asking, part: SharedPart, posted: list[Post], *, is_current: bool
 ) -> Act[None]:
     """Wait for values; those that may be of before the push are asked for again."""
     for one in posted:

@@ -124,9 +124,8 @@ class Stepping:
             leaving = left
         push = None
         if leaving.pushes:
-            post = self._asking.posting(leaving.pushes)
-            yield post
-            push = post.posted
+            push = self._asking.post(leaving.pushes)
+            yield push
         at_round = part.round if part.rules.is_sync else 0
         may_read = not part.rules.is_bounded or self._marching.may_read(part)
         is_pulling = part.rules.reads_round or (may_read and part.pull_due(has_pushed=True))
@@ -294,9 +293,9 @@ class Stepping:
             ends_step=not any(other.rules.is_sync for other in others),
             wants_lease=wants_lease,
         )
-        post = self._teller.posting(tick)
+        post = self._teller.post(tick)
         yield post
-        ticked = yield from self._teller.collect(part, post.posted)
+        ticked = yield from self._teller.collect(part, post)
         self._marching.heard(ticked.slowest)
         part.steps = ticked.steps
         return ticked
@@ -323,9 +322,9 @@ class Stepping:
             wants_lease=not is_busy,
         )
         if collective is None:
-            post = self._teller.posting(tick)
+            post = self._teller.post(tick)
             yield post
-            ticked = yield from self._teller.collect(part, post.posted)
+            ticked = yield from self._teller.collect(part, post)
         else:
             exchange = partial(exchange_values, self._asking, part, done, collective)
             ticked = yield from self._teller.tell_exchanged(part, tick, exchange)
@@ -344,7 +343,8 @@ class Stepping:
         ticked = yield from self.land(part, stage)
         collective = self.collectives.pop(part.spec.part)
         leaving = close_window(self._asking, part, servers)
-        push = yield from self._asking.post(leaving.pushes)
+        push = self._asking.post(leaving.pushes)
+        yield push
         flight = Flight(leaving.message, leaving.refused, push, [], None)
         # The next push finds its place only where servers have applied this round.
         applied = yield from post_values(

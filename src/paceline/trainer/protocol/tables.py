@@ -30,7 +30,7 @@ from paceline.messages.locking import ApplyStep, CommitStep, Lock, Locked, Unloc
 from paceline.messages.shared import Lease, Message, StageSpec
 from paceline.messages.trainer import AskLease, HandBack
 from paceline.messages.waits import Wait
-from paceline.trainer.acts import FIRST_PAUSE_S, Act, Asking, Pause, Posted
+from paceline.trainer.acts import FIRST_PAUSE_S, Act, Asking, Pause, Post
 from paceline.trainer.holdings import Leases, LeaseWork, SharedPart, Writing
 
 Pushes = Mapping[str, Message]  # {server: its push}
@@ -59,9 +59,10 @@ def push_together(asking: Asking, pushes: Sequence[Pushes]) -> Act[None]:
         if isinstance(push, Push)
     }
     servers = sorted({server for of_part in pushes for server in of_part})
-    posted: list[Posted] = []
+    posted: list[Post] = []
     for of_part in _completing(pushes, servers, step):
-        posted.append((yield from asking.post(of_part)))  # noqa: PERF401  (it yields)
+        posted.append(asking.post(of_part))
+        yield posted[-1]
     replies: list[Mapping[str, Message]] = []
     refused: Refused | None = None
     for one in posted:

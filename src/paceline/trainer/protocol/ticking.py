@@ -17,7 +17,7 @@ from paceline.ids import COORDINATOR, Span, Window
 from paceline.messages.meeting import MeetAgain
 from paceline.messages.shared import Message, RefusedPush, TrainerClock
 from paceline.messages.trainer import Tick, Ticked
-from paceline.trainer.acts import Act, Asking, Post, Posted
+from paceline.trainer.acts import Act, Asking, Post
 from paceline.trainer.holdings import SharedPart
 from paceline.trainer.protocol.pushing import Acknowledged
 from paceline.trainer.protocol.tracking import Tracking
@@ -117,11 +117,11 @@ class TickSender:
             refused=untold.refused,
         )
 
-    def posting(self, tick: Tick) -> Post:
+    def post(self, tick: Tick) -> Post:
         """What an act yields to tell; `collect` waits for the answer."""
-        return self._asking.posting({COORDINATOR: tick})
+        return self._asking.post({COORDINATOR: tick})
 
-    def collect(self, part: SharedPart, posted: Posted) -> Act[Ticked]:
+    def collect(self, part: SharedPart, posted: Post) -> Act[Ticked]:
         """Wait until what was told of a part is counted."""
         ticked = yield from self._asking.collect_told(posted)
         assert isinstance(ticked, Ticked)
@@ -160,11 +160,9 @@ class TickSender:
         """Nothing is kept back: something is going to be asked."""
         for number, untold in list(self.untold.items()):
             if untold.is_news:
-                post = self.posting(
-                    self.tick(parts[number], is_prepared=False, ends_step=True)
-                )
-                yield post
-                yield from self.collect(parts[number], post.posted)
+                tick = self.tick(parts[number], is_prepared=False, ends_step=True)
+                yield (post := self.post(tick))
+                yield from self.collect(parts[number], post)
         self.untold.clear()  # the rest is told where it is acknowledged in every part
 
     def forget(self) -> None:

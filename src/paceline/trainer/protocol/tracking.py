@@ -1,16 +1,14 @@
 """How a trainer's tracked objects stand to the state that a server keeps of them.
 
-Waiting for a cut, with the tracked state that it is to hold.
-
 Pure.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import final
 
 from paceline.messages.data import AskTracked, KeepTracked
 from paceline.messages.shared import AverageShare, Message, Waiting
-from paceline.messages.trainer import BuffersKept, Save, Saved, Ticked, TrackedKept
+from paceline.messages.trainer import BuffersKept, Ticked, TrackedKept
 from paceline.trainer.acts import Act, Asking
 from paceline.trainer.holdings import SharedPart
 
@@ -112,26 +110,3 @@ class Tracking:
             yield from asking.ask_servers({server: ask})
             self.buffers = wanted
         self._are_equal()
-
-
-def wait_saved(
-    asking: Asking,
-    tracked: Tracking,
-    keep: Callable[[], Act[None]],
-    number: int,
-    left: int | None = None,
-) -> Act[int]:
-    """Ask for a cut until it is committed: its number; keep tracked state where wanted.
-
-    ``number`` makes a repetition the same request. ``left``: the stage whose loop was left
-    early, if that is the reason.
-    """
-    while True:
-        if tracked.is_wanted:
-            yield from keep()
-        save = Save(**asking.who(), number=number, left=left)
-        reply = yield from asking.ask_once(save)
-        if isinstance(reply, Saved):
-            return reply.cut
-        tracked.is_wanted = False
-        tracked.note(reply)

@@ -22,7 +22,6 @@ from typing import NamedTuple, Protocol, final
 
 import msgspec
 import numpy as np
-import torch
 
 from paceline.messages.data import PulledRows
 from paceline.messages.shared import Message
@@ -30,7 +29,6 @@ from paceline.params.rows import Array, Int64s, combine_rows
 from paceline.trainer.acts import Lost
 from paceline.trainer.client import Driver, Payload, Sent
 from paceline.trainer.protocol import TrainerProtocol
-from paceline.trainer.rows.routing import Route, WantedRows, row_requests
 
 
 class Written(NamedTuple):
@@ -96,11 +94,11 @@ class AskingServers:
 
 
 class Question(NamedTuple):
-    """All rows of a table, asked of its servers."""
+    """Rows of ids of a table, asked of its servers; none of them is made."""
 
     requests: dict[str, Payload]  # {server: its share}
     values: Array  # where rows land, in the route's order
-    inverse: Int64s  # the place there of each row of the table
+    inverse: Int64s  # the place there of each id
 
 
 class _Asked(NamedTuple):
@@ -195,14 +193,6 @@ class Replica:
     def _combine(self, values: Array, written: Sequence[Written]) -> None:
         for one in written:
             combine_rows(one.rule, values, one.ids, one.values)
-
-
-def question_for(part: int, route: Route, inverse: Int64s, like: Array) -> Question:
-    """A question for the rows of a route; ``like`` is an array of their (n, dim), dtype."""
-    values = np.empty((len(route.ids), like.shape[1]), like.dtype)
-    wanted = [WantedRows(route, torch.from_numpy(values))]
-    requests = row_requests(part, wanted, create=False)
-    return Question({server: one for (server, _), one in requests.items()}, values, inverse)
 
 
 def _is_finite(written: Written) -> bool:

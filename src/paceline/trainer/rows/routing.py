@@ -140,11 +140,6 @@ def _bounds_of(table: str, plan: PartPlan) -> Int64s | None:
     return np.array([*starts, combine.num_rows], np.int64)
 
 
-def route_ids(table: str, plan: PartPlan, ids: Int64s) -> tuple[Route, Int64s]:
-    """As `Router.route`, for who routes ids of a table once."""
-    return Router(table, plan).route(ids)
-
-
 def merge(table: str, plan: PartPlan, gradients: Sequence[RowGradient]) -> RowGradient:
     """The gradients of several lookups of one table as one: those of equal ids add up.
 
@@ -153,7 +148,7 @@ def merge(table: str, plan: PartPlan, gradients: Sequence[RowGradient]) -> RowGr
     if len(gradients) == 1:
         return gradients[0]
     ids = np.concatenate([gradient.route.ids for gradient in gradients])
-    route, inverse = route_ids(table, plan, ids)
+    route, inverse = Router(table, plan).route(ids)
     rows = torch.cat([gradient.gradient for gradient in gradients]).numpy()
     rule = gradients[0].rule
     if rule:

@@ -31,8 +31,14 @@ from paceline.params.rows import (
     unique_inverse,
 )
 from paceline.trainer.rows.embedding_rows import RowReader
-from paceline.trainer.rows.replica import Question, Replica, Written, question_for
-from paceline.trainer.rows.routing import Route, Router, RowGradient
+from paceline.trainer.rows.replica import Question, Replica, Written
+from paceline.trainer.rows.routing import (
+    Route,
+    Router,
+    RowGradient,
+    WantedRows,
+    row_requests,
+)
 from paceline.transport.frames import DATA_LIMITS, ByteArray
 
 
@@ -216,6 +222,15 @@ class TableRows:
             self._router = Router(self.spec.name, plan)
         return self._router.route(ids)
 
+    def question(self, ids: Int64s) -> Question:
+        """What servers are asked for rows of ids (n,); any thread may call."""
+        route, inverse = self.route(ids)
+        values = np.empty((len(route.ids), self.spec.dim), self.combine.dtype)
+        wanted = [WantedRows(route, torch.from_numpy(values))]
+        requests = row_requests(self.part, wanted, create=False)
+        by_server = {server: one for (server, _), one in requests.items()}
+        return Question(by_server, values, inverse)
+
     def _most_rows(self) -> int:
         row_bytes = self.spec.dim * np.dtype(self.combine.dtype).itemsize
         return max(1, self.most_bytes // (row_bytes + 8))
@@ -244,15 +259,13 @@ class TableRows:
         self._reader.wait_rows(self.part, route, place, create=False)
         return values
 
-    def _route_all(self) -> tuple[Route, Int64s]:
+    def _all(self) -> Int64s:
         assert self.combine.num_rows is not None, "a keyed table is not replicated"
-        return self.route(np.arange(self.combine.num_rows))
+        return np.arange(self.combine.num_rows)
 
     def _wait_all(self) -> Array:
-        route, inverse = self._route_all()
+        route, inverse = self.route(self._all())
         return self._wait(route)[inverse]
 
     def _ask_all(self) -> Question:
-        route, inverse = self._route_all()
-        like = np.empty((0, self.spec.dim), self.combine.dtype)
-        return question_for(self.part, route, inverse, like)
+        return self.question(self._all())

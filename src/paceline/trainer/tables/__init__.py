@@ -5,7 +5,7 @@
     table               pull, push, lock, rotate, allreduce
     arguments           what a user says of a table, and hands to it
     locks               rows that one trainer has for itself
-    rotation, cell      a loop over cells: blocks in, changed blocks out
+    rotation            a loop over cells: blocks in, changed blocks out
     rotation_plan       a rotation as a stage
     rotation_prefetch   the next cell, looked for meanwhile
     rotation_peers      blocks from trainer to trainer

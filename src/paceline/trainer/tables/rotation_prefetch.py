@@ -15,7 +15,6 @@ from typing import NamedTuple, final
 
 import msgspec
 import numpy as np
-import torch
 
 from paceline.ids import COORDINATOR, TaskKey
 from paceline.messages.data import PulledRows
@@ -27,7 +26,7 @@ from paceline.params.rows import Array, Int64s
 from paceline.trainer.acts import Lost
 from paceline.trainer.client import Driver, Payload
 from paceline.trainer.protocol import StandingThen
-from paceline.trainer.rows import TableRows, WantedRows, row_requests
+from paceline.trainer.rows import TableRows
 from paceline.trainer.tables.rotation_peers import PeerBlocks
 
 _COMES = Wait("block", "the next block's lease, or its rows, are on their way")
@@ -115,17 +114,14 @@ class LookAhead:
         return Ahead(reply.lease, standing, self._read(ids, standing))
 
     def _read(self, ids: Int64s, standing: StandingThen) -> Array | None:
-        route, inverse = self._own.route(ids)
-        values = np.empty((len(route.ids), self._own.spec.dim), self._own.combine.dtype)
-        wanted = [WantedRows(route, torch.from_numpy(values))]
-        requests = row_requests(self._own.part, wanted, create=False)
-        for (server, _), payload in requests.items():
+        asked = self._own.question(ids)
+        for server, payload in asked.requests.items():
             who = {"incarnation": standing.incarnation, "timeline": standing.timeline}
             message = msgspec.structs.replace(payload.message, **who)
             reply = self._ask(server, payload._replace(message=message))
             if not isinstance(reply, PulledRows):
                 return None
-        return values[inverse]
+        return asked.values[asked.inverse]
 
     def _ask(self, role: str, payload: Payload) -> Message | Lost:
         sent = self._driver.send(role, payload)

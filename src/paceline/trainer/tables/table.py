@@ -25,9 +25,8 @@ from paceline.trainer.tables.arguments import (
     checked_ids,
     checked_values,
 )
-from paceline.trainer.tables.cell import Cell
 from paceline.trainer.tables.locks import RowLock, Wish
-from paceline.trainer.tables.rotation import rotate
+from paceline.trainer.tables.rotation import Cell, rotate
 from paceline.trainer.tables.rotation_plan import KnownCells, Rotate
 
 _LOCK_INSTEAD: Final = (

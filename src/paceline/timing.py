@@ -3,8 +3,11 @@
 Seconds are floats. Clocks of two machines are never compared.
 """
 
+import logging
+import threading
 import time
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import final
 
 
@@ -77,6 +80,37 @@ class Deadline:
     def is_over(self) -> bool:
         """Whether the moment has passed."""
         return self.remaining_s() == 0.0
+
+
+@final
+class Repeating:
+    """Does something now and then, in a daemon thread of its own.
+
+    What that raises is logged: no surprise ends it.
+    """
+
+    def __init__(self, name: str, every_s: float, act: Callable[[], object]) -> None:
+        """Begin with `start`; ``every_s`` lie between two times, and before the first."""
+        self._every_s, self._act = every_s, act
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def stop(self, timeout_s: float) -> None:
+        """End the thread, if there is one; may be repeated."""
+        self._stopping.set()
+        if self._thread.is_alive():
+            self._thread.join(timeout_s)
+
+    def _run(self) -> None:
+        while not self._stopping.wait(self._every_s):
+            try:
+                self._act()
+            except Exception:
+                logging.getLogger("paceline").exception("%s failed", self._thread.name)
 
 
 def in_words(seconds: float) -> str:

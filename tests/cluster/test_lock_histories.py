@@ -20,8 +20,8 @@ from paceline.messages.data import Push
 from paceline.messages.locking import KeepLocks, Lock, Locked, RowSlots
 from paceline.messages.shared import Done, Waiting
 from paceline.messages.waits import Wait
-from paceline.server.locks.locks import LockGranted, LockTable
-from paceline.server.locks.part_locks import HeldPushes
+from paceline.server.held_pushes import HeldPushes
+from paceline.server.locks import LockGranted, LockTable
 from paceline.server.requests.contents import PushContents, RowGradients
 from paceline.trainer.acts import Ask, Asking, Pause
 from paceline.trainer.protocol import tables as lock_acts
@@ -243,7 +243,7 @@ def servers_in_any_order(patch: pytest.MonkeyPatch) -> None:
 
 def readers_and_writers_overtake(patch: pytest.MonkeyPatch) -> None:
     """Whoever comes is granted if nobody holds the rows just now, or even if."""
-    patch.setattr("paceline.server.locks.locks._num_clear", len)
+    patch.setattr("paceline.server.locks._num_clear", len)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from paceline.errors import JobFailed
 from paceline.ids import COORDINATOR
 from paceline.messages.trainer import Save
 from paceline.trainer.acts import Ask, Asking, Lost, Pause
-from paceline.trainer.member.membership import CLOSE_PATIENCE_S
+from paceline.trainer.membership import CLOSE_PATIENCE_S
 from tests.trainer.fake_job import FakeJob
 
 

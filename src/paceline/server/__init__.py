@@ -7,7 +7,8 @@ control        reports to the coordinator, carries out its orders
 answers/       one file for each kind of request
 standing       decisions and numbers under one lock
 snapshots      a server's share of a cut, moments that are held
-locks/         who may change which rows
+held_pushes    all locks, and pushes that are written under them
+locks          who may change which rows of a part: pure
 slots/         the numbers, and a queue before each slot
 decisions/     what happens to a push, a pull, an order: pure
 requests/      bytes of a request as checked tensors: pure

@@ -6,7 +6,6 @@ Waits: `ServerService.wait_over` only. Any thread may call.
 """
 
 import functools
-import threading
 from collections.abc import Callable
 from typing import Any, final
 
@@ -41,7 +40,7 @@ from paceline.server.control import Control
 from paceline.server.requests.contents import Bytes
 from paceline.server.standing import ServerCore
 from paceline.store.blobs import BlobStore
-from paceline.timing import Clock
+from paceline.timing import Clock, Repeating
 from paceline.transport.connection import Connection
 from paceline.transport.service import Peer, Reply
 
@@ -77,9 +76,8 @@ class ServerService:
         self._clock = clock
         self._standing = ServerCore(server, config.seed, clock)
         self._reads = Reads(self._standing, clock)
-        self._locking = Locking(self._standing, clock, self._reads.ask)
+        self._locking = Locking(self._standing, clock, self._reads.waiters.ask)
         self._answers = self._all_answers(store)
-        self._stopping = threading.Event()
         self._control = Control(
             self._standing,
             address,
@@ -88,9 +86,7 @@ class ServerService:
             store,
             self._look_again,
         )
-        self._timer = threading.Thread(
-            target=self._pass_time, name=f"{server}-clock", daemon=True
-        )
+        self._timer = Repeating(f"{server}-clock", TICK_S, self._pass_time)
 
     def start(self) -> None:
         """Join the job; call after the listener is open."""
@@ -113,10 +109,8 @@ class ServerService:
 
     def close(self) -> None:
         """End the threads; parked requests are answered with `Waiting`."""
-        self._stopping.set()
         self._control.close(JOIN_S)
-        if self._timer.ident is not None:
-            self._timer.join(JOIN_S)
+        self._timer.stop(JOIN_S)
         self._standing.runners.close(JOIN_S)
         with self._standing.lock:
             self._standing.slots.retire()
@@ -143,7 +137,7 @@ class ServerService:
 
     def _all_answers(self, store: BlobStore) -> dict[type[msgspec.Struct], Answer]:
         """What answers each request."""
-        locks, reads = self._locking.received, self._reads.ask
+        locks, reads = self._locking.received, self._reads.waiters.ask
         early = _to_anybody(functools.partial(answer_early, self._standing))
         values = _to_anybody(functools.partial(answer_values, self._standing))
         kept = _to_anybody(functools.partial(answer_kept, self._standing, store))
@@ -164,10 +158,9 @@ class ServerService:
         self._locking.look_again()
 
     def _pass_time(self) -> None:
-        while not self._stopping.wait(TICK_S):
-            now_s = self._clock.now_s()
-            self._locking.pass_time(now_s)
-            self._reads.pass_time(now_s)
+        now_s = self._clock.now_s()
+        self._locking.pass_time(now_s)
+        self._reads.pass_time(now_s)
 
 
 def _to_anybody(answer: Callable[[Any, list[Bytes], Reply], None]) -> Answer:

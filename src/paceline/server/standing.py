@@ -32,7 +32,7 @@ from paceline.messages.server import (
 )
 from paceline.messages.shared import Message, Refusal
 from paceline.server.decisions import ServerState, TrackedStates
-from paceline.server.locks import HeldPushes, Steps
+from paceline.server.held_pushes import HeldPushes, Steps
 from paceline.server.requests import ComingBytes, EarlyGradients
 from paceline.server.requests.contents import PreparedPush
 from paceline.server.slots import (

@@ -7,8 +7,8 @@ Its inside, from what the user holds down to what travels::
     tables/          what `Session.table` returns
     group/           one trainer of several processes
     evaluations      metrics and predictions of a session
-    member/          one process as a member of the job
-    evaluation/      tasks that do not train
+    seat, membership   what a session asks of its trainer; a process as a member of the job
+    evaluator        tasks that do not train; metric_states, predictions: what they give
     loop/, peers/    leases in, batches out; trainer to trainer
     engine/          runs the protocol together with the numbers of the parts
     tensors/, rows/  dense and sparse numbers: gradients out, values in

@@ -9,9 +9,11 @@ from typing import Any, final
 
 from torch import nn
 
-from paceline.trainer.evaluation import Metric, MetricStates, Work, open_predictions
+from paceline.trainer.evaluator import Work
 from paceline.trainer.loop import Cutting, Stage, Stages
-from paceline.trainer.member import Seat
+from paceline.trainer.metric_states import Metric, MetricStates
+from paceline.trainer.predictions import open_predictions
+from paceline.trainer.seat import Seat
 
 _BETWEEN = "end the loop first; to evaluate now and then, make a loop of each epoch"
 

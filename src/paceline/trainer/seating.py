@@ -6,8 +6,9 @@ Waits: until all servers of the job are there. The thread of the user's script c
 from paceline.timing import Clock
 from paceline.trainer.client import Courier
 from paceline.trainer.group import Follower, GroupPlace, Leader
-from paceline.trainer.member import Alone, Membership, Seat
+from paceline.trainer.membership import Membership
 from paceline.trainer.peers import PeerWires
+from paceline.trainer.seat import Alone, Seat
 
 
 def take_seat(

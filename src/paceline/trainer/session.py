@@ -1,7 +1,7 @@
 """What the user holds: `paceline.connect` returns a `Session`.
 
 In a trainer of several processes each has a session; the first one's is the trainer's, the
-others follow it (`paceline.trainer.member.seat`).
+others follow it (`paceline.trainer.seat`).
 
 A script that is started again begins at the top: its n-th `share` is the
 job's n-th part, its n-th `batches`, `evaluate` or `predict` the job's n-th stage.
@@ -27,10 +27,11 @@ from paceline.params.rows import Array
 from paceline.trainer.engine import StepWarning
 from paceline.trainer.evaluations import Evaluations
 from paceline.trainer.loop import Batches, Cutting, Stages, check_lookahead
-from paceline.trainer.member import Presence, Seat, is_failure
+from paceline.trainer.membership import is_failure
 from paceline.trainer.model import Factor, check_initialized, why_not_tracked
 from paceline.trainer.peers import SEND_S, Event
 from paceline.trainer.rows import Embedding, Mode
+from paceline.trainer.seat import Presence, Seat
 from paceline.trainer.share import SharedOptimizer, Sharing, check_arguments, share_between
 from paceline.trainer.tables import Table, describe_table
 

@@ -15,7 +15,7 @@ from paceline.trainer.acts import Act, Ask, Collect, Lost, Pause, Post
 from paceline.trainer.client.connections import Courier
 from paceline.trainer.client.driver import Driver, Payload
 from paceline.trainer.client.waits import Waits
-from paceline.trainer.member.membership import Heartbeat
+from paceline.trainer.membership import Heartbeat
 from paceline.trainer.protocol.protocol import TrainerProtocol
 from tests.trainer.fake_connection import FakeConnection
 from tests.trainer.fake_job import FakeJob

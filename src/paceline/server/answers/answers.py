@@ -73,15 +73,17 @@ class Waiters(Generic[KeyT]):
         standing: ServerCore,
         clock: Clock,
         decide: Callable[[WaitingRequest], Message | Action | None],
+        key_of: Callable[[WaitingRequest], KeyT],
         parked: Parking[KeyT, WaitingRequest],
     ) -> None:
-        """``decide``, under the lock: the answer, what leads to it, or None: it waits."""
-        self._standing, self._clock, self._decide = standing, clock, decide
-        self.parked = parked
+        """``decide``, under the lock: the answer, what leads to it, or None: it waits.
 
-    def ask(
-        self, key: KeyT, peer: Peer, message: object, buffers: list[Bytes], reply: Reply
-    ) -> None:
+        ``key_of`` names one that waits.
+        """
+        self._standing, self._clock = standing, clock
+        self._decide, self._key_of, self.parked = decide, key_of, parked
+
+    def ask(self, peer: Peer, message: object, buffers: list[Bytes], reply: Reply) -> None:
         """Answer, now or later."""
         now_s = self._clock.now_s()
         asked = WaitingRequest(
@@ -90,7 +92,7 @@ class Waiters(Generic[KeyT]):
         with self._standing.lock:
             answer = self._decide(asked)
             if answer is None:
-                self.parked.park(key, asked)
+                self.parked.park(self._key_of(asked), asked)
                 return
         carry_out(answer, reply)
 

@@ -27,11 +27,11 @@ from paceline.server.answers.answers import (
     give,
     invalid,
 )
+from paceline.server.held_pushes import LockKey
 from paceline.server.locks import (
     LockAsker,
     LockEffect,
     LockGranted,
-    LockKey,
     LockRefused,
     LockWaits,
 )
@@ -54,14 +54,16 @@ class Locking:
         self._standing, self._clock, self._read = standing, clock, read
         parked = Parking[LockKey, WaitingRequest](is_looked_at=False)
         # Who comes back behind a connection that has gone keeps its place for a while.
-        self.waiters = Waiters(standing, clock, self._decide, parked)
+        self.waiters = Waiters(
+            standing, clock, self._decide, lambda asked: _key(asked.message), parked
+        )
 
     def received(
         self, peer: Peer, message: LockMessage, buffers: list[Bytes], reply: Reply
     ) -> None:
         """Take a trainer's request."""
         if isinstance(message, Lock):
-            self.waiters.ask(_key(message), peer, message, buffers, reply)
+            self.waiters.ask(peer, message, buffers, reply)
         elif isinstance(message, ApplyStep):
             self._apply_step(message, reply)
         else:

@@ -18,11 +18,11 @@ from paceline.messages.waits import Wait
 from paceline.parking import Parking
 from paceline.server.answers.answers import Waiters, WaitingRequest, give, invalid
 from paceline.server.requests import PartLayout, coded_block_bytes
-from paceline.server.requests.contents import Bytes, read_known, read_pull_rows
+from paceline.server.requests.contents import read_known, read_pull_rows
 from paceline.server.slots import Action, BlockReads, nothing
 from paceline.server.standing import ServerCore
 from paceline.timing import Clock
-from paceline.transport.service import Peer, Reply, is_awaited, places_of
+from paceline.transport.service import is_awaited, places_of
 
 
 class _Key(NamedTuple):
@@ -34,22 +34,19 @@ class _Key(NamedTuple):
 
 @final
 class Reads:
-    """Answers who asks for values."""
+    """Answers who asks for values, by `Waiters.ask`."""
 
     def __init__(self, standing: ServerCore, clock: Clock) -> None:
         """Nobody waits; ``clock`` says for how long requests are parked."""
         self._standing = standing
         parked = Parking[_Key, WaitingRequest](is_looked_at=False, who=lambda key: key.who)
-        self.waiters = Waiters(standing, clock, self._decide, parked)
+        self.waiters = Waiters(standing, clock, self._decide, self._key_of, parked)
         self._numbers = itertools.count()
 
-    def ask(
-        self, peer: Peer, message: Pull | PullRows, buffers: list[Bytes], reply: Reply
-    ) -> None:
-        """Answer, now or later."""
+    def _key_of(self, request: WaitingRequest) -> _Key:
+        message = request.message
         who = message.incarnation, message.part, message.at_round
-        key = _Key(who, next(self._numbers))
-        self.waiters.ask(key, peer, message, buffers, reply)
+        return _Key(who, next(self._numbers))
 
     def pass_time(self, now_s: float) -> None:
         """Tell those who have waited for long what they wait for."""

@@ -73,6 +73,17 @@ class Payload(NamedTuple):
     landed: Callable[[Message], Message] | None = None
     direct: Callable[[], Message | Lost | None] | None = None
 
+    def submit(self, connection: Connection, timeout_s: float) -> int:
+        """Send it; the number of the request."""
+        return connection.submit(
+            self.message,
+            self.buffers,
+            landing=self.landing,
+            reply_sizes=self.reply_sizes,
+            pen=self.pen,
+            timeout_s=timeout_s,
+        )
+
 
 Attach = Callable[[str, Message], Payload]
 """(role, message) -> the message with its numbers; called again for every repetition."""
@@ -312,14 +323,7 @@ class Driver:
         try:
             incarnation = self._protocol.incarnation
             connection = self._courier.reach(role, self._address(role), incarnation)
-            request_id = connection.submit(
-                payload.message,
-                payload.buffers,
-                landing=payload.landing,
-                reply_sizes=payload.reply_sizes,
-                pen=payload.pen,
-                timeout_s=self._timeout_s,
-            )
+            request_id = payload.submit(connection, self._timeout_s)
         except _LOSSES as loss:
             if isinstance(loss, ForeignPeer) and not self._protocol.incarnation:
                 raise  # never was a member: this is not the job that the trainer is for

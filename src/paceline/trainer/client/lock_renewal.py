@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Final, NamedTuple, final
 
 from paceline.messages.locking import KeepLocks
+from paceline.timing import Repeating
 
 PERIOD_S: Final = 0.5  # between signs: at most a quarter of a lease
 
@@ -39,17 +40,15 @@ class LockKeeper:
         self._tell = tell
         self._lock = threading.Lock()  # guards the two fields below
         self._held: list[HeldLock] = []
-        self._thread: threading.Thread | None = None
-        self._stopping = threading.Event()
+        self._thread: Repeating | None = None
+        self._before: set[HeldLock] = set()
 
     def keep(self, held: HeldLock) -> None:
         """From here on servers hear of this lock."""
         with self._lock:
             self._held.append(held)
-            if self._thread is None and not self._stopping.is_set():
-                self._thread = threading.Thread(
-                    target=self._run, name="trainer-locks", daemon=True
-                )
+            if self._thread is None:
+                self._thread = Repeating("trainer-locks", PERIOD_S, self._look)
                 self._thread.start()
 
     def let_go(self, held: HeldLock) -> None:
@@ -59,23 +58,20 @@ class LockKeeper:
 
     def stop(self, timeout_s: float) -> None:
         """End the thread; may be repeated."""
-        self._stopping.set()
         with self._lock:
             thread = self._thread
         if thread is not None:
-            thread.join(timeout_s)
+            thread.stop(timeout_s)
 
-    def _run(self) -> None:
-        before: set[HeldLock] = set()
-        while not self._stopping.wait(PERIOD_S):
-            with self._lock:
-                held = set(self._held)
-            kept = held & before  # what is younger than a period needs no sign
-            before = held
-            for server in sorted({server for one in kept for server in one.servers}):
-                for one in kept:
-                    if server in one.servers:
-                        self._say(server, one)
+    def _look(self) -> None:
+        with self._lock:
+            held = set(self._held)
+        kept = held & self._before  # what is younger than a period needs no sign
+        self._before = held
+        for server in sorted({server for one in kept for server in one.servers}):
+            for one in kept:
+                if server in one.servers:
+                    self._say(server, one)
 
     def _say(self, server: str, held: HeldLock) -> None:
         try:

@@ -11,7 +11,8 @@ A wait of `TELL_AFTER_S` is told in one line, again while it lasts, at growing d
 and once more when it is over; a full disk is told of every `TELL_AFTER_S`, as somebody must
 do something about it. What the script computes is no wait.
 
-Waits: `WaitTeller`'s thread, for time to pass. Any thread may call `Waits`.
+Any thread may call; the one that waits cannot `look`, nor the one that beats, which may
+wait for the coordinator.
 """
 
 import logging
@@ -32,7 +33,7 @@ TELL_AGAIN_S = 30.0  # behind the first line; then twice as long each time
 LONGEST_AGAIN_S = 480.0
 GOES_ON_S = 2.0  # a wait that was put off is taken up again within this
 SILENT_S = 3.0  # whoever lets a question wait says so sooner: this one does not answer
-LOOK_EVERY_S = 0.5
+LOOK_EVERY_S = 0.5  # by a thread of its own
 
 _log = logging.getLogger("paceline.trainer")
 
@@ -181,29 +182,6 @@ class Waits:
             lines, self._lines = self._lines, []
         for line in lines:
             self._tell(line)
-
-
-@final
-class WaitTeller:
-    """Looks at waits now and then, in a thread of its own.
-
-    The thread that waits cannot, and the one that beats may wait for the coordinator.
-    """
-
-    def __init__(self, waits: Waits) -> None:
-        self._waits = waits
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="trainer-waits", daemon=True)
-        self._thread.start()
-
-    def stop(self, timeout_s: float) -> None:
-        """End the thread; may be repeated."""
-        self._stopping.set()
-        self._thread.join(timeout_s)
-
-    def _run(self) -> None:
-        while not self._stopping.wait(LOOK_EVERY_S):
-            self._waits.look()
 
 
 def _unanswered(calls: Mapping[str, Message]) -> Wait:

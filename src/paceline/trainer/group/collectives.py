@@ -3,7 +3,6 @@
 Values travel in one flat tensor for each rank's share and dtype, all at once: on the CPU
 (Gloo), or from GPU to GPU (NCCL) in parts of which ranks have agreed so. Ranks find each
 other by a file, which is removed once they have; where GPUs may still have to, at the end.
-`Gpus` is the whole of what a machine's GPUs do here; tests put others in their place.
 
 Waits: for all other ranks to make the same call, `WAIT_S` at most; a rank that dies breaks
 it at once. Between GPUs nobody waits here: what is computed next waits on the GPU, and
@@ -16,7 +15,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple, Protocol, final
+from typing import Any, NamedTuple, final
 
 import torch
 from torch import distributed
@@ -33,25 +32,6 @@ _CPU = torch.device("cpu")
 _HALVES = {torch.float16, torch.bfloat16}
 
 
-class Gpus(Protocol):
-    """The GPUs of a machine, as one rank uses them."""
-
-    def can_connect(self) -> bool:
-        """Whether there is anything here that could ever be connected."""
-
-    def name(self, device: torch.device) -> str:
-        """What names a GPU in all processes of this machine; nothing for another device."""
-
-    def connect(
-        self, device: torch.device, timeout: dt.timedelta
-    ) -> distributed.ProcessGroup:
-        """Connect this rank's GPU with those of all others, who make the same call.
-
-        Raises:
-            RuntimeError: they cannot be connected.
-        """
-
-
 @final
 class CudaGpus:
     """Those that CUDA knows, connected by NCCL.
@@ -61,11 +41,11 @@ class CudaGpus:
     """
 
     def can_connect(self) -> bool:
-        """See `Gpus`; does not begin to use one."""
+        """Whether there is anything here that could ever be connected; none is used yet."""
         return distributed.is_nccl_available() and torch.cuda.device_count() > 1
 
     def name(self, device: torch.device) -> str:
-        """See `Gpus`: its UUID, whatever its number is here."""
+        """What names a GPU in all processes of this machine; nothing for another device."""
         if device.type != "cuda":
             return ""
         return str(torch.cuda.get_device_properties(device).uuid)
@@ -73,14 +53,20 @@ class CudaGpus:
     def connect(
         self, device: torch.device, timeout: dt.timedelta
     ) -> distributed.ProcessGroup:
-        """See `Gpus`: at once, so that what is wrong is known before the first step."""
+        """Connect this rank's GPU with those of all others, who make the same call.
+
+        At once, so that what is wrong is known before the first step.
+
+        Raises:
+            RuntimeError: they cannot be connected.
+        """
         group: distributed.ProcessGroup = distributed.new_group(
             backend="nccl", timeout=timeout, device_id=device
         )
         return group
 
 
-def gpu_of(parameters: Sequence[torch.Tensor], gpus: Gpus) -> str:
+def gpu_of(parameters: Sequence[torch.Tensor], gpus: CudaGpus) -> str:
     """The GPU that all these lie on; nothing if there is no such."""
     devices = {parameter.device for parameter in parameters}
     return gpus.name(devices.pop()) if len(devices) == 1 else ""
@@ -90,7 +76,7 @@ def gpu_of(parameters: Sequence[torch.Tensor], gpus: Gpus) -> str:
 class GroupTensors:
     """One rank's end of the collectives."""
 
-    def __init__(self, place: GroupPlace, gpus: Gpus | None = None) -> None:
+    def __init__(self, place: GroupPlace) -> None:
         """Meet the other ranks.
 
         Raises:
@@ -118,7 +104,7 @@ class GroupTensors:
         except RuntimeError as error:
             raise PeerLost(f"the ranks of {place.role} do not meet: {error}") from error
         self._place, self._number = place, place.number
-        self.gpus: Gpus = CudaGpus() if gpus is None else gpus
+        self.gpus = CudaGpus()
         self._group: distributed.ProcessGroup | None = None  # of GPUs, once connected
         self._devices: dict[int, torch.device] = {}  # {part between GPUs: this rank's}
         if not self.gpus.can_connect():
@@ -219,8 +205,9 @@ class GroupTensors:
         values = [
             _together(own, bundle.pieces).to(device)
             if bundle.holder == self._number
-            else torch.empty(bundle.num_elements(), dtype=bundle.dtype, device=device)
+            else torch.empty(size, dtype=bundle.dtype, device=device)
             for bundle in bundles
+            for size in [sum(piece.stop - piece.start for piece in bundle.pieces)]
         ]
         raw = [flat.view(torch.uint8) for flat in values]  # any dtype: nothing is added
         self._collect(
@@ -258,10 +245,6 @@ class _Bundle(NamedTuple):
     holder: int
     dtype: torch.dtype
     pieces: list[ElementSpan]
-
-    def num_elements(self) -> int:
-        """Of all pieces."""
-        return sum(piece.stop - piece.start for piece in self.pieces)
 
 
 def _bundles(dtypes: Sequence[torch.dtype], shares: Shares) -> list[_Bundle]:

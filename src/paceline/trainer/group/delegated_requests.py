@@ -149,14 +149,7 @@ class Carrying:
         deadline = Deadline(self._clock, self._timeout_s)
         connection = self._courier.reach(errand.server, errand.address, incarnation)
         try:
-            number = connection.submit(
-                payload.message,
-                payload.buffers,
-                landing=payload.landing,
-                reply_sizes=payload.reply_sizes,
-                pen=payload.pen,
-                timeout_s=self._timeout_s,
-            )
+            number = payload.submit(connection, self._timeout_s)
             answer = connection.wait_reply(number, deadline.remaining_s())
         except BaseException:
             self._courier.drop(errand.server, connection)

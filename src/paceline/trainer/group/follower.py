@@ -21,7 +21,7 @@ from paceline.messages.shared import PartPlan, PartSpec
 from paceline.timing import Clock
 from paceline.trainer.client import Courier
 from paceline.trainer.engine import Calls, Scaled, Tracker
-from paceline.trainer.evaluation import Work
+from paceline.trainer.evaluator import Work
 from paceline.trainer.group import wire as wire
 from paceline.trainer.group.delegated_requests import Carrying
 from paceline.trainer.group.follower_orders import Following
@@ -32,9 +32,10 @@ from paceline.trainer.loop import (
     check_process,
     process_rests,
 )
-from paceline.trainer.member import Logbook, Seat
+from paceline.trainer.membership import Logbook
 from paceline.trainer.rows import Prefetcher
 from paceline.trainer.rows.routing import Route
+from paceline.trainer.seat import Seat
 from paceline.trainer.tensors import PartTensors
 from paceline.trainer.verdicts import Batch
 from paceline.transport.streams import Received

@@ -30,13 +30,13 @@ from paceline.errors import Preempted, describe_error
 from paceline.messages.shared import PartSpec, StageSpec
 from paceline.params.rows import Float32s
 from paceline.trainer.engine import Scaled, Steps
-from paceline.trainer.evaluation import Work
+from paceline.trainer.evaluator import Work
 from paceline.trainer.group import wire as wire
 from paceline.trainer.group.collectives import GroupTensors
 from paceline.trainer.group.delegated_requests import Errands
 from paceline.trainer.group.gpu_agreement import Agreement
 from paceline.trainer.group.joint_push import GroupValues, JointGradients
-from paceline.trainer.group.leader_calls import Followers, Served, leaving_anyhow
+from paceline.trainer.group.leader_calls import Followers, Served
 from paceline.trainer.group.offers import OwnShare, deal
 from paceline.trainer.loop import (
     Stage,
@@ -44,17 +44,20 @@ from paceline.trainer.loop import (
     check_models,
     check_process,
     check_steps,
+    leaving_anyhow,
     process_rests,
 )
-from paceline.trainer.member import Alone, MemberSeat, Membership
+from paceline.trainer.membership import Membership
 from paceline.trainer.protocol import check_order
 from paceline.trainer.rows.routing import Route, Router
+from paceline.trainer.seat import Alone, MemberSeat
 from paceline.trainer.tensors import PartTensors
 from paceline.trainer.verdicts import AfterStep, Batch, Flush, Leaving, Over
 from paceline.transport.frames import ByteArray
 from paceline.transport.streams import Received
 
 _log = logging.getLogger("paceline.trainer")
+_DISORDER = "the ranks do not leave in good order"
 
 
 @final
@@ -181,7 +184,7 @@ class Leader(MemberSeat):
             self._followers.answer(self._followers.all, wire.GroupOver())
             return found
         if isinstance(found, Leaving):
-            with leaving_anyhow():
+            with leaving_anyhow(_DISORDER):
                 carrier.leave_loop()
             self._followers.answer(self._followers.all, wire.GroupLeave(found.reason))
             return found
@@ -254,7 +257,7 @@ class Leader(MemberSeat):
     def _leave_loop(self) -> None:
         """Left early, by all ranks that have a batch; the others' loops are over."""
         active, self._active = self._active, []
-        with leaving_anyhow(), self._together(wire.LeaveLoop, active) as calls:
+        with leaving_anyhow(_DISORDER), self._together(wire.LeaveLoop, active) as calls:
             self._followers.hear(
                 [i for i in self._followers.all if i not in calls], wire.Next
             )
@@ -289,7 +292,7 @@ class Leader(MemberSeat):
         if self.membership.calls.open_call is not None:
             self.membership.close()
         else:
-            with leaving_anyhow(), self._followers.hearing(wire.Bye):
+            with leaving_anyhow(_DISORDER), self._followers.hearing(wire.Bye):
                 self._followers.answer(self._followers.all, wire.GroupDone())
         self._followers.close()
         self._tensors.close()

@@ -3,7 +3,6 @@
 Waits: for followers, without a bound. The thread of the user's script calls.
 """
 
-import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, final
@@ -17,8 +16,6 @@ from paceline.trainer.client import Waits
 from paceline.trainer.group import wire as wire
 from paceline.trainer.verdicts import AfterStep
 from paceline.transport.streams import FrameChannel, Received
-
-_log = logging.getLogger("paceline.trainer")
 
 Served = tuple[wire.Answer, Sequence[Any]] | None
 Serve = Callable[[int, Received[wire.FromFollower], type[wire.Call]], Served]
@@ -199,12 +196,3 @@ class Followers:
 
 def _name(kind: type) -> str:
     return _NAMES.get(kind, kind.__name__)
-
-
-@contextmanager
-def leaving_anyhow() -> Iterator[None]:
-    """On the way out: the job may be gone, and that may be why."""
-    try:
-        yield
-    except PacelineError as error:
-        _log.warning("the ranks do not leave in good order: %s", error)

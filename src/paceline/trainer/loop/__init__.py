@@ -14,6 +14,7 @@ from paceline.trainer.loop.loop import (
     check_steps,
     deliver,
     has_batch,
+    leaving_anyhow,
     step_atomic,
     step_whole,
 )
@@ -40,6 +41,7 @@ __all__ = [
     "check_steps",
     "deliver",
     "has_batch",
+    "leaving_anyhow",
     "process_rests",
     "run_stage",
     "step_atomic",

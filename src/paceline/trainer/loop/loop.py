@@ -7,8 +7,9 @@ Waits: for coordinator, servers and the data set, between batches. The thread of
 loop calls.
 """
 
+import contextlib
 import logging
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from typing import Any, final
 
 import numpy as np
@@ -174,6 +175,15 @@ def begin_loop(
     carrier.steps = Steps(protocol.stage)
 
 
+@contextlib.contextmanager
+def leaving_anyhow(otherwise: str) -> Iterator[None]:
+    """On the way out: the job may be gone, and that may be why; what is logged then."""
+    try:
+        yield
+    except PacelineError as error:
+        _log.warning("%s: %s", otherwise, error)
+
+
 def end_loop(
     carrier: TrainerEngine, changes: Changes, reader: TaskReader, *, is_over: bool
 ) -> None:
@@ -183,10 +193,8 @@ def end_loop(
     lost = None
     if not is_over:
         lost = changes.leave()
-        try:
+        with leaving_anyhow("the loop was left without handing its leases back"):
             carrier.leave_loop()
-        except PacelineError as error:  # it may be left because the job is gone
-            _log.warning("the loop was left without handing its leases back: %s", error)
     let_rest(carrier.numbers.values(), is_end=True)
     if lost is not None:
         carrier.warn_once(lost)

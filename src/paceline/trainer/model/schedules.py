@@ -40,7 +40,7 @@ class Schedules:
             UsageError: a schedule has this optimizer already; or the factor of no records
                 is no number.
         """
-        if any(one.has(optimizer) for one in self.all):
+        if any(one.groups is optimizer.param_groups for one in self.all):
             raise UsageError("schedule: this optimizer follows another one already")
         made = _Schedule(optimizer, factor)
         made.set_rates(0)
@@ -48,7 +48,8 @@ class Schedules:
 
     def drop(self, optimizer: torch.optim.Optimizer) -> None:
         """The rates of an optimizer's groups follow nothing any more."""
-        self.all = [one for one in self.all if not one.has(optimizer)]
+        # It sets the rates of this one, or of the one that this one wraps.
+        self.all = [one for one in self.all if one.groups is not optimizer.param_groups]
 
     def set_rates(self, records: int) -> None:
         """Before a step: so many records of the job are acknowledged.
@@ -71,25 +72,17 @@ def why_not_tracked(name: str, tracked: object, trainers: int) -> str | None:
 @final
 class _Schedule:
     def __init__(self, optimizer: torch.optim.Optimizer, factor: Factor) -> None:
-        self._groups, self._factor = optimizer.param_groups, factor
-        self._rates = [group["lr"] for group in self._groups]
+        self.groups, self._factor = optimizer.param_groups, factor
+        self._rates = [group["lr"] for group in self.groups]
         self._known: tuple[int, float] | None = None  # records, and their factor
-
-    def has(self, optimizer: torch.optim.Optimizer) -> bool:
-        """Whether it sets the rates of this one, or of the one that this one wraps."""
-        return optimizer.param_groups is self._groups
 
     def set_rates(self, records: int) -> None:
         """See `Schedules.set_rates`."""
         if self._known is None or self._known[0] != records:
-            self._known = records, self._ask(records)
-        for group, rate in zip(self._groups, self._rates, strict=True):
+            factor: object = self._factor(records)
+            if not isinstance(factor, int | float) or not 0 <= factor < math.inf:
+                what = f"a factor >= 0 for {records} records"
+                raise UsageError(f"schedule: expected {what}, got {factor!r}")
+            self._known = records, float(factor)
+        for group, rate in zip(self.groups, self._rates, strict=True):
             group["lr"] = rate * self._known[1]
-
-    def _ask(self, records: int) -> float:
-        factor: object = self._factor(records)
-        if not isinstance(factor, int | float) or not 0 <= factor < math.inf:
-            raise UsageError(
-                f"schedule: expected a factor >= 0 for {records} records, got {factor!r}"
-            )
-        return float(factor)

@@ -188,7 +188,7 @@ class TrainerProtocol:
         yield from self._land_all(but_fragments=True)
         if self._leases.current(stage) is not None:
             return None
-        is_out = bool(self.stepping.flights) and self.stepping.is_fragment_out()
+        is_out = any(self.parts[n].rules.takes_turns for n in self.stepping.flights)
         is_open = self._is_open() or is_out
         held, who = self._leases.held(tuple(self.parts)), self.asking.who()
         asked = AskLease(**who, stage=stage.stage, held=held, is_open=is_open)

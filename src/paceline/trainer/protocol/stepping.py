@@ -100,7 +100,8 @@ class Stepping:
     ) -> Act[list[Ticked]]:
         ticked = yield from self.land(part, stage)
         if part.rules.takes_turns:
-            ticked += yield from self._land_fragments(stage)
+            for number in [n for n in self.flights if self._parts[n].rules.takes_turns]:
+                ticked += yield from self.land(self._parts[number], stage)
             self.turns.pushed(part)
         if part.writing is not None:
             return ticked + (yield from self._push_step(part, part.writing, stage, servers))
@@ -209,12 +210,12 @@ class Stepping:
         """The values after a push, which servers had for the first time or had before."""
         is_current = is_first or part.rules.is_sync
         yield from collect_values(self._asking, part, flight.values, is_current=is_current)
-        if part.is_late:
-            yield from self._catch_up(part, flight.servers())
-            return
-        if part.rules.carries_over:
+        is_late = part.is_late
+        if is_late and part.rules.trains_late_again:
+            yield from hand_back(self._asking, self._leases, self._parts)
+        elif is_late or part.rules.carries_over:
             yield from pull_part(self._asking, part, flight.servers(), part.base_round())
-        if flight.at_round is not None and not part.rules.pushes_overlap:
+        if not (is_late or flight.at_round is None or part.rules.pushes_overlap):
             part.pulled(flight.at_round)
 
     def land_all(
@@ -234,16 +235,6 @@ class Stepping:
         if part.spec.part in self.flights:
             yield from self._overlapping.tell_prepared(part)
         return []
-
-    def _land_fragments(self, stage: StageSpec) -> Act[list[Ticked]]:
-        ticked: list[Ticked] = []
-        for number in [n for n in self.flights if self._parts[n].rules.takes_turns]:
-            ticked += yield from self.land(self._parts[number], stage)
-        return ticked
-
-    def is_fragment_out(self) -> bool:
-        """Whether the push of a fragment is on its way."""
-        return any(self._parts[number].rules.takes_turns for number in self.flights)
 
     def forget(self) -> None:
         """The timeline or the incarnation is gone, and what was on its way with it."""
@@ -373,10 +364,3 @@ class Stepping:
         for part in self._parts.values():  # steps that were not acknowledged are theirs
             part.stepped = part.pushed_steps = part.finished
         return []
-
-    def _catch_up(self, part: SharedPart, servers: tuple[str, ...]) -> Act[None]:
-        """After a late push: on to the open round, with values of the last one."""
-        if part.rules.trains_late_again:
-            yield from hand_back(self._asking, self._leases, self._parts)
-        else:
-            yield from pull_part(self._asking, part, servers, part.base_round())

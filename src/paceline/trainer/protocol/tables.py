@@ -59,8 +59,12 @@ def push_together(asking: Asking, pushes: Sequence[Pushes]) -> Act[None]:
         if isinstance(push, Push)
     }
     servers = sorted({server for of_part in pushes for server in of_part})
+    leaving = [dict(of_part) for of_part in pushes]
+    if len(servers) == 1 and len(pushes) > 1:  # the last one says that the step is there
+        last = leaving[-1].items()
+        leaving[-1] = {server: replace(push, completes=step) for server, push in last}
     posted: list[Post] = []
-    for of_part in _completing(pushes, servers, step):
+    for of_part in leaving:
         posted.append(asking.post(of_part))
         yield posted[-1]
     replies: list[Mapping[str, Message]] = []
@@ -78,17 +82,6 @@ def push_together(asking: Asking, pushes: Sequence[Pushes]) -> Act[None]:
         yield from asking.ask(CommitStep(**asking.who(), pushes=step))
         apply = ApplyStep(**asking.who(), pushes=step)
         yield from asking.ask_servers(dict.fromkeys(holders, apply))
-
-
-def _completing(
-    pushes: Sequence[Pushes], servers: Sequence[str], step: Mapping[int, int]
-) -> list[dict[str, Message]]:
-    """All pushes; to one server alone, the last one says that the step is there."""
-    leaving = [dict(of_part) for of_part in pushes]
-    if len(servers) == 1 and len(pushes) > 1:
-        whole = {"completes": dict(step)}
-        leaving[-1] = {s: replace(push, **whole) for s, push in leaving[-1].items()}
-    return leaving
 
 
 def _holders(replies: Sequence[Mapping[str, Message]]) -> list[str]:

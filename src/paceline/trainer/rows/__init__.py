@@ -13,7 +13,7 @@
 from paceline.trainer.rows.embedding import Embedding, Mode
 from paceline.trainer.rows.embedding_rows import EmbeddingRows, Expected, RowReader
 from paceline.trainer.rows.prefetch import Prefetcher
-from paceline.trainer.rows.replica import AskingServers, Replica
+from paceline.trainer.rows.replica import Replica
 from paceline.trainer.rows.routing import (
     Requests,
     WantedRows,
@@ -24,7 +24,6 @@ from paceline.trainer.rows.routing import (
 from paceline.trainer.rows.table_rows import TableRows
 
 __all__ = [
-    "AskingServers",
     "Embedding",
     "EmbeddingRows",
     "Expected",

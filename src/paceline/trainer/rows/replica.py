@@ -18,15 +18,13 @@ thread of the user's script calls.
 """
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol, final
+from typing import NamedTuple, final
 
 import msgspec
 import numpy as np
 
 from paceline.messages.data import PulledRows
-from paceline.messages.shared import Message
 from paceline.params.rows import Array, Int64s, combine_rows
-from paceline.trainer.acts import Lost
 from paceline.trainer.client import Driver, Payload, Sent
 from paceline.trainer.protocol import TrainerProtocol
 
@@ -45,52 +43,6 @@ class Moment(NamedTuple):
     stage: int
     incarnation: int
     timeline: int
-
-
-class Servers(Protocol):
-    """Asks servers without waiting, and knows where a trainer stands."""
-
-    def moment(self) -> Moment | None:
-        """Where the trainer stands; None outside of a loop, or as long as it must join."""
-
-    def num_pushes(self, part: int) -> int:
-        """Pushes of a part that have been made; it only grows."""
-
-    def ask(self, server: str, payload: Payload) -> Sent | None:
-        """Ask a server; None if it cannot be reached."""
-
-    def wait_asked(self, server: str, sent: Sent) -> Message | Lost:
-        """The reply to what was asked."""
-
-
-@final
-class AskingServers:
-    """Asks as a member of the job does."""
-
-    def __init__(
-        self, protocol: TrainerProtocol, driver: Driver, is_in_loop: Callable[[], bool]
-    ) -> None:
-        self._protocol, self._driver, self._is_in_loop = protocol, driver, is_in_loop
-
-    def moment(self) -> Moment | None:
-        """See `Servers`."""
-        protocol = self._protocol
-        if protocol.stage is None or protocol.must_join or not self._is_in_loop():
-            return None
-        return Moment(protocol.stage.stage, protocol.incarnation, protocol.timeline)
-
-    def num_pushes(self, part: int) -> int:
-        """See `Servers`."""
-        return self._protocol.parts[part].number
-
-    def ask(self, server: str, payload: Payload) -> Sent | None:
-        """See `Servers`."""
-        message = msgspec.structs.replace(payload.message, **self._protocol.asking.who())
-        return self._driver.send(server, payload._replace(message=message))
-
-    def wait_asked(self, server: str, sent: Sent) -> Message | Lost:
-        """See `Servers`."""
-        return self._driver.settle(server, sent)
 
 
 class Question(NamedTuple):
@@ -112,9 +64,17 @@ class _Asked(NamedTuple):
 class Replica:
     """The copy of one dense table, as long as a loop lasts."""
 
-    def __init__(self, part: int, every: int, servers: Servers) -> None:
+    def __init__(
+        self,
+        part: int,
+        every: int,
+        protocol: TrainerProtocol,
+        driver: Driver,
+        is_in_loop: Callable[[], bool],
+    ) -> None:
         """No copy yet; ``every``: batches after which it is asked for again."""
-        self._part, self._every, self._servers = part, every, servers
+        self._part, self._every = part, every
+        self._protocol, self._driver, self._is_in_loop = protocol, driver, is_in_loop
         self._moment: Moment | None = None  # of the copy
         self._values: Array | None = None  # (rows, dim); None: there is no copy
         self._asked: _Asked | None = None
@@ -127,15 +87,15 @@ class Replica:
 
         ``wait_all``: all rows as servers have them now, (rows, dim), the caller's own.
         """
-        while (moment := self._servers.moment()) is not None:
+        while (moment := self._where()) is not None:
             if self._values is not None and self._moment == moment:
                 return self._values[ids]
             self._forget()
             # While servers are asked, the trainer may become somebody else.
             values = wait_all()
-            if self._servers.moment() == moment:
+            if self._where() == moment:
                 self._values, self._moment = values, moment
-                self._num_pushes = self._servers.num_pushes(self._part)
+                self._num_pushes = self._protocol.parts[self._part].number
         return None
 
     def pushed(self, written: Sequence[Written], ask: Callable[[], Question]) -> None:
@@ -144,7 +104,7 @@ class Replica:
         ``written``: what it had for a push; if there was one, servers have it. ``ask``: all
         rows, as a question to servers.
         """
-        moment, number = self._servers.moment(), self._servers.num_pushes(self._part)
+        moment, number = self._where(), self._protocol.parts[self._part].number
         if self._values is None or moment is None or moment != self._moment:
             return
         if number == self._num_pushes:
@@ -159,10 +119,19 @@ class Replica:
         if self._batches >= self._every:
             self._ask(ask())
 
+    def _where(self) -> Moment | None:
+        """Where the trainer stands; None outside of a loop, or as long as it must join."""
+        protocol = self._protocol
+        if protocol.stage is None or protocol.must_join or not self._is_in_loop():
+            return None
+        return Moment(protocol.stage.stage, protocol.incarnation, protocol.timeline)
+
     def _ask(self, question: Question) -> None:
         sent: dict[str, Sent] = {}
         for server, payload in question.requests.items():
-            found = self._servers.ask(server, payload)
+            who = self._protocol.asking.who()
+            message = msgspec.structs.replace(payload.message, **who)
+            found = self._driver.send(server, payload._replace(message=message))
             if found is not None:
                 sent[server] = found
         self._asked = _Asked(question, sent)
@@ -182,7 +151,7 @@ class Replica:
         asked, self._asked, self._since = self._asked, None, []
         if asked is None:
             return False
-        found = [self._servers.wait_asked(s, one) for s, one in asked.sent.items()]
+        found = [self._driver.settle(s, one) for s, one in asked.sent.items()]
         answered = [reply for reply in found if isinstance(reply, PulledRows)]
         return len(answered) == len(asked.question.requests)
 

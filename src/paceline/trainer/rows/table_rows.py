@@ -209,7 +209,8 @@ class TableRows:
         """Servers have all that was written, or its batches are another's by now."""
         taken, self._fresh, self._taken = self._taken, [], []
         if self.replica is not None:
-            self.replica.pushed([one.written() for one in taken], self._ask_all)
+            written = [one.written() for one in taken]
+            self.replica.pushed(written, lambda: self.question(self._all()))
 
     def waiting(self) -> Sequence[torch.Tensor]:
         """No gradient waits for a step of the user's."""
@@ -266,6 +267,3 @@ class TableRows:
     def _wait_all(self) -> Array:
         route, inverse = self.route(self._all())
         return self._wait(route)[inverse]
-
-    def _ask_all(self) -> Question:
-        return self.question(self._all())

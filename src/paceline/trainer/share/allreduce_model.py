@@ -18,10 +18,11 @@ from paceline.config import Sync
 from paceline.errors import UsageError
 from paceline.trainer.encoding import all_finite
 from paceline.trainer.engine import Scaled, StepWarning
-from paceline.trainer.member import Membership, Seat
+from paceline.trainer.membership import Membership
 from paceline.trainer.model import WatchedModel, load_own_state, own_state, step_own
 from paceline.trainer.peers import Array, Operation
 from paceline.trainer.rows import Embedding
+from paceline.trainer.seat import Seat
 from paceline.trainer.share.optimizer import SharedOptimizer
 from paceline.trainer.share.sharing import Sharing
 from paceline.trainer.tables import describe_table

@@ -33,9 +33,9 @@ from paceline.trainer.engine import (
     why_not_unshared,
 )
 from paceline.trainer.loop import to_be_set
-from paceline.trainer.member import Seat
 from paceline.trainer.model import Frozen, Schedules, WatchedModel, WatchedValues
 from paceline.trainer.rows import Embedding, EmbeddingRows, TableRows
+from paceline.trainer.seat import Seat
 from paceline.trainer.share.description import (
     Described,
     agreed_tables,

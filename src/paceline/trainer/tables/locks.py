@@ -27,7 +27,7 @@ from paceline.trainer.acts import Act
 from paceline.trainer.client import HeldLock, Payload
 from paceline.trainer.holdings import SharedPart, Writing
 from paceline.trainer.loop import step_whole
-from paceline.trainer.member import Membership
+from paceline.trainer.membership import Membership
 from paceline.trainer.protocol import let_go, push_alone_together, take_locks
 from paceline.trainer.rows import TableRows
 from paceline.trainer.rows.routing import Piece, Route

@@ -22,15 +22,14 @@ from typing import Any, final
 import numpy as np
 
 from paceline.data.cells import Cells
-from paceline.errors import PacelineError, Preempted, UsageError
+from paceline.errors import Preempted, UsageError
 from paceline.ids import TaskKey
 from paceline.messages.rotation import RotationSpec
 from paceline.messages.shared import StageSpec
 from paceline.params.rows import Array, Int64s
-from paceline.trainer.engine import TrainerEngine
 from paceline.trainer.holdings import Writing
-from paceline.trainer.loop import Cutting, Stage, Stages, run_stage
-from paceline.trainer.member import Membership
+from paceline.trainer.loop import Cutting, Stage, Stages, leaving_anyhow, run_stage
+from paceline.trainer.membership import Membership
 from paceline.trainer.protocol import StandingThen
 from paceline.trainer.rows import TableRows
 from paceline.trainer.tables.rotation_peers import PeerBlocks
@@ -212,7 +211,8 @@ class RotationLoop:
             self._peers.clear()
             self._rows.is_rotating = False
             if not is_over:
-                _leave(carrier)
+                with leaving_anyhow("the rotation was left without handing its cells back"):
+                    carrier.leave_loop()
             self._tell()
 
     def _cell(self, found: Batch, last: int, began_s: float) -> Cell:
@@ -370,10 +370,3 @@ class RotationLoop:
                 100 * self.waited_s / total_s,
                 self._peers.num_asked,
             )
-
-
-def _leave(carrier: TrainerEngine) -> None:
-    try:
-        carrier.leave_loop()
-    except PacelineError as error:  # the loop may be left because the job is gone
-        _log.warning("the rotation was left without handing its cells back: %s", error)

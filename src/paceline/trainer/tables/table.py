@@ -14,10 +14,10 @@ from paceline.messages.data import Push
 from paceline.params.rows import Array, Int64s
 from paceline.trainer.acts import Act
 from paceline.trainer.loop import Stages, has_batch, step_atomic
-from paceline.trainer.member import Membership
+from paceline.trainer.membership import Membership
 from paceline.trainer.peers import CollectiveCall, How, Kind, Operation, Slice, check_call
 from paceline.trainer.protocol import TrainerProtocol
-from paceline.trainer.rows import AskingServers, Replica, TableRows
+from paceline.trainer.rows import Replica, TableRows
 from paceline.trainer.tables.arguments import (
     Ids,
     Values,
@@ -57,9 +57,8 @@ class Table:
         self._membership, self._stages = membership, stages
         self._carrier, self._calls = membership.carrier, membership.calls
         if replicate_every is not None:
-            protocol, driver = self._carrier.protocol, membership.driver
-            servers = AskingServers(protocol, driver, self._is_in_loop)
-            rows.replica = Replica(rows.part, replicate_every, servers)
+            whose = self._carrier.protocol, membership.driver, self._is_in_loop
+            rows.replica = Replica(rows.part, replicate_every, *whose)
 
     def pull(self, ids: Ids = None, *, versions: bool = False) -> Array:
         """Rows as they are on the servers now, with what this batch has pushed so far.

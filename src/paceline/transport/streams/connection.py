@@ -10,6 +10,7 @@ Waits: for the listener, with a deadline. Any thread may call; a forked child ma
 
 import contextlib
 import os
+import select
 import socket
 import threading
 import weakref
@@ -56,11 +57,8 @@ from paceline.transport.streams.complaints import printable
 from paceline.transport.streams.pieces import (
     FrameReader,
     Placed,
-    Wait,
     send_some,
-    wait_readable,
-    wait_ready,
-    wait_writable,
+    wait_events,
 )
 
 _LEAVE_TIMEOUT_S = 5.0
@@ -130,7 +128,7 @@ def _shake_hands(
             pieces = encode_frame(Kind.HELLO, 0, message, (), HANDSHAKE_LIMITS)
             send_some(sock, deque(pieces))
         while (frame := reader.receive(sock)) is None:
-            if not wait_readable(sock, deadline.remaining_s()):
+            if not wait_events(sock, select.POLLIN, deadline.remaining_s()):
                 raise DeadlineExceeded("no answer to a hello in time")
         said = frame.message
         if isinstance(said, Farewell):
@@ -260,7 +258,9 @@ class StreamConnection(Connection):
                     raise DeadlineExceeded(f"{self.address}: the peer takes no request")
                 self._wait_room(deadline)
         except PeerLost as error:
-            self._read_last_words()
+            with self._requests.changed:  # file replies, and the reason, that came before
+                while not self._requests.is_lost and self._receive():
+                    pass
             self._lose(PeerLost(f"{self.address}: {error}"))
             raise
         except BaseException:
@@ -279,27 +279,22 @@ class StreamConnection(Connection):
         with self._requests.changed:
             is_other_reading, self._is_polled = self._is_polled, True
         if is_other_reading:  # it may leave at any time
-            wait_writable(self._socket, min(deadline.remaining_s(), _OTHER_READS_S))
+            wait_s = min(deadline.remaining_s(), _OTHER_READS_S)
+            wait_events(self._socket, select.POLLOUT, wait_s)
         else:
-            self._poll(deadline, wait_ready)
+            self._poll(deadline, select.POLLIN | select.POLLOUT)
 
-    def _poll(self, deadline: Deadline, wait: Wait = wait_readable) -> None:
+    def _poll(self, deadline: Deadline, wanted: int = select.POLLIN) -> None:
         """Wait for bytes in the role of the one who polls; read them, leave the role."""
-        is_readable = False
+        found = 0
         try:
-            is_readable = wait(self._socket, deadline.remaining_s())
+            found = wait_events(self._socket, wanted, deadline.remaining_s())
         finally:
             with self._requests.changed:
                 self._is_polled = False
                 self._requests.changed.notify_all()
-                if is_readable and not self._requests.is_lost:
+                if found & ~select.POLLOUT and not self._requests.is_lost:
                     self._receive()
-
-    def _read_last_words(self) -> None:
-        """File the replies, and the reason, that came before the peer went."""
-        with self._requests.changed:
-            while not self._requests.is_lost and self._receive():
-                pass
 
     def _receive(self) -> bool:
         """Read what is there, up to one frame, and file it; whether there was one."""

@@ -141,7 +141,9 @@ class Link:
                 self.lose("slow")
         except TransportError:
             self.lose("gone")
-        self._arm_if_idle()
+        with self._lock:  # have the rest attended to, unless somebody is about to arm
+            if not self._outbox.is_empty and not self._is_attended and not self._is_dropped:
+                self._arm()
 
     def flush(self) -> None:
         """Send what is queued; by the attending thread."""
@@ -179,12 +181,6 @@ class Link:
             # At once: a server makes too little garbage for a collector to come by.
             self._reader.close()
             self._mailbox = None
-
-    def _arm_if_idle(self) -> None:
-        """Have the rest of the outbox attended to, unless somebody is about to arm."""
-        with self._lock:
-            if not self._outbox.is_empty and not self._is_attended and not self._is_dropped:
-                self._arm()
 
     def _arm(self) -> None:
         # Who has not taken its replies is asked for no more requests: one that reads

@@ -15,7 +15,7 @@ to requests that were parked meanwhile can come behind the first. The wait is th
 a peer that waits for a large reply empties the socket as fast as it is filled: then nothing
 is copied. A peer that is behind already is not waited for.
 
-Waits: in `wait_readable`; in `Outbox.send`, for the peer to read, at most the patience;
+Waits: in `wait_events`; in `Outbox.send`, for the peer to read, at most the patience;
 elsewhere only for a socket that blocks. One thread at a time receives, as the caller sees
 to; any may send.
 """
@@ -56,10 +56,6 @@ Placed = tuple[msgspec.Struct | None, list[ByteArray]]
 Place = Callable[[Preamble, Header], Placed]
 """Decodes the message of a frame and says where its payload goes; None as message: nobody
 wants it."""
-
-
-Wait = Callable[[socket.socket, float], bool]
-"""Waits at most so many seconds; whether there is something to receive."""
 
 
 class Frame(NamedTuple):
@@ -184,25 +180,14 @@ def drop_front(views: deque[memoryview], count: int) -> None:
         views.popleft()
 
 
-def wait_readable(source: socket.socket, timeout_s: float) -> bool:
-    """Wait until there is something to receive, or the end of the stream."""
-    return _wait(source, select.POLLIN, timeout_s)
+def wait_events(sock: socket.socket, wanted: int, timeout_s: float) -> int:
+    """Wait until the kernel has something of this, as `select.poll` says it: what it has.
 
-
-def wait_writable(sink: socket.socket, timeout_s: float) -> bool:
-    """Wait until the kernel takes more."""
-    return _wait(sink, select.POLLOUT, timeout_s)
-
-
-def wait_ready(sock: socket.socket, timeout_s: float) -> bool:
-    """Wait until the kernel takes more or there is something to receive; if the latter."""
-    return _wait(sock, select.POLLIN | select.POLLOUT, timeout_s, ~select.POLLOUT)
-
-
-def _wait(sock: socket.socket, event: int, timeout_s: float, wanted: int = ~0) -> bool:
+    That may be more than was wanted: the end of the stream.
+    """
     poll = select.poll()
-    poll.register(sock, event)
-    return any(found & wanted for _, found in poll.poll(math.ceil(timeout_s * 1000)))
+    poll.register(sock, wanted)
+    return sum(found for _, found in poll.poll(math.ceil(timeout_s * 1000)))
 
 
 def send_some(
@@ -214,11 +199,12 @@ def send_some(
     is returned; `PeerLost`: the stream has ended.
     """
     sent = 0
+    packed = struct.pack(f"{len(descriptors)}i", *descriptors)
+    along = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, packed)] if descriptors else []
     while pieces:
         try:
             batch = list(itertools.islice(pieces, MAX_PIECES))
-            along = [_rights(descriptors)] if descriptors and not sent else []
-            count = sink.sendmsg(batch, along, socket.MSG_NOSIGNAL)
+            count = sink.sendmsg(batch, [] if sent else along, socket.MSG_NOSIGNAL)
         except BlockingIOError:
             break
         except OSError as error:
@@ -226,11 +212,6 @@ def send_some(
         drop_front(pieces, count)
         sent += count
     return sent
-
-
-def _rights(descriptors: Sequence[int]) -> tuple[int, int, bytes]:
-    packed = struct.pack(f"{len(descriptors)}i", *descriptors)
-    return socket.SOL_SOCKET, socket.SCM_RIGHTS, packed
 
 
 @final
@@ -292,7 +273,7 @@ class Outbox:
         if not rest:
             return
         patience = Deadline(self._clock, self._patience_s)
-        while rest and wait_writable(self._sink, patience.remaining_s()):
+        while rest and wait_events(self._sink, select.POLLOUT, patience.remaining_s()):
             send_some(self._sink, rest)
             if patience.is_over():
                 return

@@ -22,9 +22,9 @@ from paceline.errors import UsageError
 from paceline.messages.shared import PartPlan, PartSpec
 from paceline.messages.trainer import AskRecords, Claimed, ClaimOnce, Records, Stop
 from paceline.trainer.engine import Calls, Scaled, Steps, Tracker, unshare_part
-from paceline.trainer.evaluation import Evaluator, Work, evaluating
+from paceline.trainer.evaluator import Evaluator, Work, evaluating
 from paceline.trainer.loop import Changes, Stage, check_step, deliver
-from paceline.trainer.member.membership import Had, Membership
+from paceline.trainer.membership import Had, Membership
 from paceline.trainer.model import changed_by_script, let_rest
 from paceline.trainer.peers import NO_LINK, PeerEvents
 from paceline.trainer.protocol import Changed

@@ -8,7 +8,7 @@ import torchmetrics
 from torchmetrics import classification, retrieval
 
 from paceline.ids import TaskKey
-from paceline.trainer.evaluation.metric_states import MetricStates
+from paceline.trainer.metric_states import MetricStates
 from paceline.trainer.verdicts import Task
 
 RECORDS = 101

@@ -3,7 +3,7 @@ import pytest
 import torch
 
 from paceline.errors import UsageError
-from paceline.trainer.member.membership import SEND_EVERY_S, Logbook
+from paceline.trainer.membership import SEND_EVERY_S, Logbook
 
 
 def test_the_last_value_of_a_name_wins() -> None:

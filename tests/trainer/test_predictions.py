@@ -8,7 +8,7 @@ import torch
 
 from paceline.errors import StoreError, UsageError
 from paceline.ids import TaskKey
-from paceline.trainer.evaluation.predictions import FolderPredictions
+from paceline.trainer.predictions import FolderPredictions
 from paceline.trainer.verdicts import Task
 
 

@@ -5,7 +5,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from paceline.server.locks.locks import (
+from paceline.server.locks import (
     MOST_REQUESTS,
     PATIENCE_S,
     LockAsk,

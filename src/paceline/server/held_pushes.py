@@ -16,7 +16,7 @@ from paceline.messages.data import Push
 from paceline.messages.locking import KeepLocks, Lock
 from paceline.server.decisions import ServerState
 from paceline.server.decisions.verdicts import Verdict
-from paceline.server.locks.locks import (
+from paceline.server.locks import (
     LockAsk,
     LockAsker,
     LockEffect,

@@ -24,7 +24,6 @@ import logging
 import math
 import os
 import platform
-import threading
 from typing import final
 
 from paceline.config import Pace
@@ -33,9 +32,9 @@ from paceline.ids import TaskKey
 from paceline.messages.meeting import AskPeers
 from paceline.messages.shared import Message
 from paceline.messages.trainer import Leave, Log
-from paceline.timing import Clock
+from paceline.timing import Clock, Repeating
 from paceline.trainer.acts import Act
-from paceline.trainer.client import Courier, Driver, WaitTeller
+from paceline.trainer.client import LOOK_EVERY_S, Courier, Driver
 from paceline.trainer.engine import Calls, TrainerEngine
 from paceline.trainer.peers import Collectives, PeerEvents, PeerLink, PeerWires
 from paceline.trainer.protocol import LOST_BEFORE_BREAK, TrainerProtocol
@@ -90,7 +89,8 @@ class Membership:
             self.link, self.driver, self.calls, clock, lambda: self.ask(_WHO_IS_THERE)
         )
         self.collectives = Collectives(self.link, self.carrier, self.calls, clock)
-        self._teller = WaitTeller(self.driver.waits)
+        self._teller = Repeating("trainer-waits", LOOK_EVERY_S, self.driver.waits.look)
+        self._teller.start()
         try:
             self.carrier.run(self._protocol.join())
         except BaseException:
@@ -101,7 +101,9 @@ class Membership:
         assert joined is not None
         self.pace: Pace = joined.pace
         self.num_trainers = joined.trainers  # when it came
-        self._heartbeat = Heartbeat(self.driver, clock, joined.beat_s, self.link)
+        heartbeat = Heartbeat(self.driver, clock, joined.beat_s, self.link)
+        every_s = joined.beat_s / 2
+        self._heartbeat = Repeating("trainer-heartbeat", every_s, heartbeat.look)
         self._heartbeat.start()
 
     def ask(self, message: Message) -> Message:
@@ -204,14 +206,6 @@ class Heartbeat:
         self._driver, self._link, self._clock = driver, link, clock
         self._beat_s = beat_s
         self._told_s = self._told_door_s = clock.now_s()
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(
-            target=self._run, name="trainer-heartbeat", daemon=True
-        )
-
-    def start(self) -> None:
-        """Begin."""
-        self._thread.start()
 
     def beat_if_due(self) -> bool:
         """Beat if the loop has been silent; false if it has not, or nobody answered."""
@@ -224,21 +218,12 @@ class Heartbeat:
             return False
         return True
 
-    def stop(self, timeout_s: float) -> None:
-        """End the thread; may be repeated."""
-        self._stopping.set()
-        if self._thread.is_alive():
-            self._thread.join(timeout_s)
-
-    def _run(self) -> None:
-        while not self._stopping.wait(self._beat_s / 2):
-            try:
-                self.beat_if_due()
-                self._tell_if_due(self._clock.now_s())
-                if self._link is not None:
-                    self._link.look()
-            except Exception:  # noqa: BLE001  (no surprise may end the signs of life)
-                _log.exception("a beat failed")
+    def look(self) -> None:
+        """Time has passed: beat, and tell what is to be told now and then."""
+        self.beat_if_due()
+        self._tell_if_due(self._clock.now_s())
+        if self._link is not None:
+            self._link.look()
 
     def _tell_if_due(self, now: float) -> None:
         if now - self._told_s >= TELL_EVERY_S:

@@ -231,20 +231,13 @@ def _name_of(path: _Keys) -> str:
         return _ALONE
     words = [str(key) for key in path]
     name = ".".join(words)
-    if "" in words or name == _RESERVED or not _is_unicode(name):
+    is_unicode = name.encode(errors="ignore").decode() == name
+    if "" in words or name == _RESERVED or not is_unicode:
         raise UsageError(
             f"predict: the predictions at {_shown(path)} would be named {name!r}, and a "
             "file in safetensors has no such name; give it another key"
         )
     return name
-
-
-def _is_unicode(name: str) -> bool:
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _shown(path: _Keys) -> str:

@@ -16,7 +16,6 @@ from torch import nn
 from paceline.data.split import batch_positions
 from paceline.errors import (
     IncompleteWarning,
-    PacelineError,
     Preempted,
     UsageError,
     describe_error,
@@ -25,7 +24,7 @@ from paceline.failpoints import failpoint
 from paceline.messages.results import MAX_RESULT_BYTES
 from paceline.messages.shared import StageSpec
 from paceline.trainer.engine import TrainerEngine
-from paceline.trainer.loop import Stage, TaskReader
+from paceline.trainer.loop import Stage, TaskReader, leaving_anyhow
 from paceline.trainer.verdicts import Batch, Leaving, Over, Task
 
 _log = logging.getLogger("paceline.trainer")
@@ -97,7 +96,8 @@ class Evaluator:
                     raise Preempted(found.reason)
                 self._run_task(found, reader)
         except BaseException:
-            self._hand_back()
+            with leaving_anyhow("the evaluation was left without handing back"):
+                carrier.run(self._acts.hand_back())
             raise
         finally:
             reader.close()
@@ -147,12 +147,6 @@ class Evaluator:
             )
             warnings.warn(text, IncompleteWarning, stacklevel=4)
         return found.value
-
-    def _hand_back(self) -> None:
-        try:
-            self._carrier.run(self._acts.hand_back())
-        except PacelineError as error:  # it may have ended because the job is gone
-            _log.warning("the evaluation was left without handing back: %s", error)
 
 
 def _check_size(spec: StageSpec, data: bytes, what: str) -> None:

@@ -219,7 +219,7 @@ class TrainerProtocol:
         return Batch(work.lease.key, batch)
 
     def leave_loop(self) -> Act[None]:
-        """Leave early: flush what was stepped, hand the rest back; see `left_loops`."""
+        """Leave early: flush what was stepped, hand the rest back; see `membership`."""
         if self.must_begin_again is not None:
             return
         try:

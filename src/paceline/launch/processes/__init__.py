@@ -26,22 +26,6 @@ if TYPE_CHECKING:
     from paceline.launch.processes.forkserver import ForkServer
     from paceline.launch.processes.group import group_place
 
-__all__ = [
-    "Child",
-    "ForkServer",
-    "Interrupts",
-    "LeaveNotice",
-    "Signals",
-    "end_all",
-    "explain_exit",
-    "group_place",
-    "is_crash",
-    "open_coordinator",
-    "open_server",
-    "signs_of_life",
-    "wait_any",
-]
-
 _LAZY = {  # {name: the module that defines it}
     "ForkServer": "paceline.launch.processes.forkserver",
     "group_place": "paceline.launch.processes.group",

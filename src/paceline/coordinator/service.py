@@ -116,7 +116,7 @@ class CoordinatorService:
             WriteManifest: self._write_manifest,
             DropCut: self._drop_cut,
             SeekCut: self._seek_cut,
-            Happened: self._happened,
+            Happened: lambda happened: events.write(*happened),
         }
         self._values = StoredValues(store, self._stopping.wait)
         self._threads = [
@@ -318,9 +318,6 @@ class CoordinatorService:
             return
         answer(message)
 
-    def _happened(self, effect: Happened) -> None:
-        self._events.write(effect.event, effect.fields)
-
     def _write_manifest(self, effect: WriteManifest) -> None:
         def commit() -> None:
             config, created = self._config, wall_time_s()
@@ -341,8 +338,7 @@ class CoordinatorService:
             thread.start()
 
     def _seek_cut(self, effect: SeekCut) -> None:
-        bad = Cut(effect.cut, effect.timeline, effect.folder)
-        wait, config = self._stopping.wait, self._config
+        bad, wait, config = Cut(*effect), self._stopping.wait, self._config
 
         def seek() -> None:
             with self._sweeping:  # what is found must not be swept away meanwhile

@@ -15,7 +15,7 @@
 Pure.
 """
 
-from paceline.coordinator.ledgers.book import NOT_TRAINING, Book, PaceWish, PaceWishes, Page
+from paceline.coordinator.ledgers.book import NOT_TRAINING, Book, PaceWish, Page
 from paceline.coordinator.ledgers.cuts import Counted, Cuts, Keeping, ManifestOrder, OpenCut
 from paceline.coordinator.ledgers.figures import Speeds
 from paceline.coordinator.ledgers.members import Loss, Members, Reports, TrainersSeen

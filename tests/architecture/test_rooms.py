@@ -47,7 +47,7 @@ INSIDE: dict[str, Floors] = {
         ("session",),
     ),
     "paceline.coordinator": (
-        ("durable", "full_disk", "own_status"),
+        ("durable", "full_disk"),
         ("ledgers", "stored_values"),
         ("decisions",),
         ("state",),

@@ -26,7 +26,7 @@ from paceline.coordinator.durable.queue import (
 )
 from paceline.coordinator.durable.records import CutRecord, PartRecord
 from paceline.coordinator.durable.recovery import decide_resumes, join_marks, join_voids
-from paceline.coordinator.durable.rotation import Choice, decide_cell, validate_cells
+from paceline.coordinator.durable.rotation import Choice, decide_cell
 from paceline.coordinator.durable.stops import (
     has_nothing_to_train,
     is_stopped_before,

@@ -8,7 +8,6 @@
     group                a trainer of several processes
     parent, exits        what the kernel is asked for, and tells
     signals              being asked to stop, or to leave
-    log_streams          output into a log whose disk may be full
 
 What needs torch loads when it is asked for.
 """

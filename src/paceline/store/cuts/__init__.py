@@ -24,7 +24,6 @@ from paceline.store.cuts.claims import (
 from paceline.store.cuts.export_plan import (
     DTYPES,
     FROZEN_DTYPES,
-    ROW_DTYPES,
     DensePlan,
     ExportPlan,
     TablePlan,

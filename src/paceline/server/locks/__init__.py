@@ -14,14 +14,3 @@ from paceline.server.locks.locks import (
     LockWaits,
 )
 from paceline.server.locks.part_locks import HeldPushes, LockKey, Steps
-
-__all__ = [
-    "HeldPushes",
-    "LockAsker",
-    "LockEffect",
-    "LockGranted",
-    "LockKey",
-    "LockRefused",
-    "LockWaits",
-    "Steps",
-]

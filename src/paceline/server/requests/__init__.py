@@ -16,13 +16,3 @@ from paceline.server.requests.decoding import (
 from paceline.server.requests.early_gradients import EarlyGradients, Gradients
 from paceline.server.requests.layouts import PartLayout, layout_of
 from paceline.server.requests.pieces import ComingBytes
-
-__all__ = [
-    "ComingBytes",
-    "EarlyGradients",
-    "Gradients",
-    "PartLayout",
-    "coded_block_bytes",
-    "decode_push",
-    "layout_of",
-]

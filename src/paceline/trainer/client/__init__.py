@@ -13,15 +13,3 @@ from paceline.trainer.client.connections import Courier
 from paceline.trainer.client.driver import Attach, Driver, Payload, Sent, bare
 from paceline.trainer.client.lock_renewal import HeldLock
 from paceline.trainer.client.waits import Waits, WaitTeller
-
-__all__ = [
-    "Attach",
-    "Courier",
-    "Driver",
-    "HeldLock",
-    "Payload",
-    "Sent",
-    "WaitTeller",
-    "Waits",
-    "bare",
-]

@@ -10,5 +10,3 @@
 from paceline.trainer.evaluation.evaluation import Evaluator, Work, evaluating
 from paceline.trainer.evaluation.metric_states import Metric, MetricStates
 from paceline.trainer.evaluation.predictions import open_predictions
-
-__all__ = ["Evaluator", "Metric", "MetricStates", "Work", "evaluating", "open_predictions"]

@@ -12,13 +12,3 @@ from paceline.trainer.member.left_loops import is_failure
 from paceline.trainer.member.logbook import Logbook
 from paceline.trainer.member.membership import Membership
 from paceline.trainer.member.seat import Alone, MemberSeat, Presence, Seat
-
-__all__ = [
-    "Alone",
-    "Logbook",
-    "MemberSeat",
-    "Membership",
-    "Presence",
-    "Seat",
-    "is_failure",
-]

@@ -18,20 +18,3 @@ from paceline.trainer.peers.events import SEND_S, PeerEvents
 from paceline.trainer.peers.inbox import Event
 from paceline.trainer.peers.link import NO_LINK, PeerLink, PeerWires
 from paceline.trainer.peers.reduction import Array, How
-
-__all__ = [
-    "NO_LINK",
-    "SEND_S",
-    "Array",
-    "CollectiveCall",
-    "Collectives",
-    "Event",
-    "How",
-    "Kind",
-    "Operation",
-    "PeerEvents",
-    "PeerLink",
-    "PeerWires",
-    "Slice",
-    "check_call",
-]

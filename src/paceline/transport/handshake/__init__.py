@@ -19,19 +19,3 @@ from paceline.transport.handshake.handshake import (
     decode_answer,
     decode_farewell,
 )
-
-__all__ = [
-    "FROM_CLIENT",
-    "NONCE_BYTES",
-    "Farewell",
-    "Hello",
-    "HelloCheck",
-    "Introduction",
-    "Proof",
-    "Reception",
-    "Secret",
-    "Welcome",
-    "check_welcome",
-    "decode_answer",
-    "decode_farewell",
-]

@@ -22,18 +22,3 @@ from paceline.transport.memory.shared_memory import (
     is_supported,
     may_share_memory,
 )
-
-__all__ = [
-    "Incoming",
-    "LentMemory",
-    "MailboxOffer",
-    "Mailboxes",
-    "Outgoing",
-    "decode_offer",
-    "find",
-    "find_memory",
-    "is_supported",
-    "may_share_memory",
-    "wait_change",
-    "wake_all",
-]

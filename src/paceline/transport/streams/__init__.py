@@ -22,20 +22,3 @@ from paceline.transport.streams.tcp_socket import (
     reach_tcp,
 )
 from paceline.transport.streams.unix_socket import UnixDoor, reach_unix
-
-__all__ = [
-    "Door",
-    "Frame",
-    "FrameChannel",
-    "Place",
-    "Placed",
-    "Received",
-    "StreamListener",
-    "TcpDoor",
-    "UnixDoor",
-    "connect_stream",
-    "hold_port",
-    "place_reached",
-    "reach_tcp",
-    "reach_unix",
-]

@@ -19,6 +19,7 @@ from tests.architecture.house import (
     complaints,
     imports,
     modules,
+    nodes,
     planted,
 )
 from tests.architecture.test_floors import circle, edges, known_names, target_of
@@ -47,7 +48,7 @@ INSIDE: dict[str, Floors] = {
         ("session",),
     ),
     "paceline.coordinator": (
-        ("durable", "full_disk", "own_status"),
+        ("durable", "full_disk"),
         ("ledgers", "stored_values"),
         ("decisions",),
         ("state",),
@@ -133,11 +134,45 @@ def faces() -> dict[str, frozenset[str]]:
 
 
 def offered(module: Module) -> frozenset[str]:
-    """What ``__all__`` of a module lists."""
+    """What ``__all__`` of a face lists; without one, all that it imports from the house."""
     for node in module.tree.body:
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
             return frozenset(ast.literal_eval(node.value))
-    return frozenset()
+    names = (name for name, _ in imports(module))
+    lent = {name for name in names if _is_in(name, module.name.partition(".")[0])}
+    return frozenset(
+        name.rpartition(".")[2] for name in lent - {"paceline.lazy_names.loader"}
+    )
+
+
+def lent(module: Module) -> Iterator[str]:
+    """Names that are imported from a file that has them from elsewhere, and is no face."""
+    for node in nodes(module):
+        if not isinstance(node, ast.ImportFrom) or node.module not in own_names():
+            continue
+        for alias in node.names:
+            if alias.name not in own_names()[node.module]:
+                yield module.at(
+                    node.lineno, f"{node.module} has {alias.name} from elsewhere"
+                )
+
+
+@cache
+def own_names() -> dict[str, frozenset[str]]:
+    """{file that is no face: the names that it makes, or says that it lends}."""
+    found: dict[str, set[str]] = {}
+    for module in modules("src"):
+        if module.path.endswith("__init__.py"):
+            continue
+        names = found[module.name] = set()
+        for node in nodes(module):
+            if isinstance(node, ast.ClassDef | ast.FunctionDef):
+                names.add(node.name)
+            elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                names.add(node.id)
+            elif isinstance(node, ast.alias) and node.asname == node.name:
+                names.add(node.name)
+    return {name: frozenset(names) for name, names in found.items()}
 
 
 def entered_past_the_face(module: Module) -> Iterator[str]:
@@ -264,6 +299,16 @@ def test_the_face_the_vocabulary_and_neighbours_are_no_complaint(
     text: str, name: str
 ) -> None:
     assert not complaints(entered_past_the_face, [planted(text, name)])
+
+
+def test_a_name_comes_from_where_it_is_made_or_from_a_face() -> None:
+    assert_clean(lent, "src")
+
+
+def test_a_name_that_is_lent_is_caught() -> None:
+    text = "from paceline.store.journal import StoreFull"
+    assert complaints(lent, [planted(text)])
+    assert not complaints(lent, [planted(text.replace("StoreFull", "Journal"))])
 
 
 def test_sub_rooms_stand_in_an_order() -> None:

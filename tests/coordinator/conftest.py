@@ -18,9 +18,8 @@ from paceline.coordinator.state import (
     Event,
     ManifestWritten,
     TimePassed,
-    restored,
 )
-from paceline.ids import NO_BATCH, Span, Window, cut_folder
+from paceline.ids import NO_BATCH, Span, Window
 from paceline.messages.server import (
     CommitRound,
     CreatePart,
@@ -48,6 +47,7 @@ from paceline.messages.trainer import (
     SharePart,
     Tick,
 )
+from tests.coordinator.replaying import restored, validate
 
 STAGE = StageSpec(0, 40, 2, 10, 2, True, 0, "data")  # 4 tasks of 5 batches, 2 epochs
 
@@ -153,18 +153,13 @@ class Job:
         self.outcomes += decision.outcomes
         self.effects += decision.effects
         if self.is_checked:
-            self.state.validate()
+            validate(self.state.durable)
             assert restored(copied(self.outcomes)) == self.state.durable
         for effect in decision.effects:
             if isinstance(effect, SendReply):
                 self.answers[effect.ticket] = effect.message
             elif isinstance(effect, WriteManifest):
-                self.apply(
-                    ManifestWritten(
-                        cut_folder(effect.order.cut, effect.order.timeline),
-                        self.manifest_trouble,
-                    )
-                )
+                self.apply(ManifestWritten(effect.order.cut.folder, self.manifest_trouble))
         return decision.outcomes
 
     def ask(self, role: str, message: Message) -> int:

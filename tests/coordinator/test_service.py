@@ -1,5 +1,6 @@
 """The coordinator's service: what is journalled together, and before what."""
 
+import os
 import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -18,7 +19,13 @@ from paceline.messages.beats import Beat
 from paceline.messages.server import ServerReport
 from paceline.messages.shared import Message, Waiting
 from paceline.messages.trainer import Joined, JoinTrainer
-from paceline.messages.watching import AskStatus, Exited, JobStatus, LauncherReport
+from paceline.messages.watching import (
+    AskStatus,
+    Exited,
+    JobStatus,
+    LauncherOrders,
+    LauncherReport,
+)
 from paceline.store.blobs.blobs import BlobStore
 from paceline.store.journal import Journal
 from paceline.timing import Clock, Deadline, SystemClock
@@ -255,6 +262,15 @@ def test_a_member_is_lost_with_its_last_connection_only(house: House) -> None:
     house.service.disconnected(house.peer("trainer-1", 21))
     house.wait_ticks(5)
     assert house.happened().count("TrainerLost") == 1
+
+
+def test_the_launcher_is_told_which_process_coordinates(house: House) -> None:
+    house.join(0)
+    house.ask("launcher", LauncherReport(), 9)
+    (orders,) = house.answers("launcher")
+    assert isinstance(orders, LauncherOrders)
+    assert [p.id for p in orders.status.processes] == ["coordinator", "trainer-0"]
+    assert orders.status.processes[0].pid == os.getpid()
 
 
 def test_on_a_full_disk_nobody_is_answered_but_with_the_reason(house: House) -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from paceline.config import JobConfig
 from paceline.coordinator.durable.durable import CutRecord, Durable
+from paceline.coordinator.durable.outcomes import CutCommitted
 from paceline.coordinator.durable.queue import Queue, encode_queue
 from paceline.coordinator.ledgers.cuts import ManifestOrder
 from paceline.coordinator.state import CoordinatorState, ManifestWritten
@@ -34,8 +35,9 @@ def claim(store: BlobStore, config: JobConfig) -> None:
 def commit(
     store: BlobStore, cut: int, config: JobConfig = MINE, timeline: int = 0
 ) -> ManifestWritten:
-    order = ManifestOrder(cut, timeline, encode_queue(Queue()), {}, (), {}, False, 0, 0)
-    return wait_committed(store, order, config, 0.0)
+    folder, queue = cut_folder(cut, timeline), encode_queue(Queue())
+    committed = CutCommitted(cut, timeline, folder, queue, {}, {}, (), ends_stage=False)
+    return wait_committed(store, ManifestOrder(committed, (), 0), config, 0.0)
 
 
 def sweep(store: BlobStore, newest: int, timeline: int = 0) -> list[str]:

@@ -8,7 +8,7 @@ import msgspec
 from paceline.config import JobConfig
 from paceline.coordinator.decisions import Stored
 from paceline.coordinator.durable import Durable
-from paceline.coordinator.durable.outcomes import AnyOutcome, CutCommitted
+from paceline.coordinator.durable.outcomes import AnyOutcome
 from paceline.coordinator.ledgers import ManifestOrder
 from paceline.coordinator.ledgers.effects import (
     DropCut,
@@ -24,11 +24,10 @@ from paceline.coordinator.state import (
     Event,
     ManifestWritten,
     TimePassed,
-    restored,
 )
-from paceline.ids import COORDINATOR, cut_folder
+from paceline.ids import COORDINATOR
 from paceline.messages.shared import Message
-from paceline.pace.policy import outer_parts
+from tests.coordinator.replaying import restored, validate
 from tests.simulate.disk import Disk
 from tests.simulate.world import Answer, SimProcess, World
 
@@ -79,7 +78,7 @@ class SimCoordinator(SimProcess):
     def _apply(self, event: Event) -> None:
         decision = self.state.apply(event, self.world.now_s)
         if decision.outcomes:  # nothing else changes what is asserted
-            self.state.validate()
+            validate(self.state.durable)
         self.carry_out(decision.outcomes, decision.effects)
 
     def carry_out(self, outcomes: list[AnyOutcome], effects: list[Effect]) -> None:
@@ -110,7 +109,7 @@ class SimCoordinator(SimProcess):
             self.may_crash(FAULT)
             self._disk.commit(order)
             self.may_crash(FAULT)
-            self._apply(ManifestWritten(cut_folder(order.cut, order.timeline), None))
+            self._apply(ManifestWritten(order.cut.folder, None))
 
         self.after(0.01, written)
 
@@ -124,19 +123,8 @@ class SimCoordinator(SimProcess):
 
 def _stored(order: ManifestOrder) -> Stored:
     """A cut as it is read back from its manifest."""
-    cut = CutCommitted(
-        order.cut,
-        order.timeline,
-        cut_folder(order.cut, order.timeline),
-        order.queue,
-        order.rounds,
-        order.files,
-        tuple(plan.spec.part for plan in order.plans),
-        ends_stage=False,
-        steps=order.steps,
-        outer=outer_parts(order.plans),
-    )
-    return Stored(cut, order.plans, order.timeline)
+    cut = msgspec.structs.replace(order.cut, ends_stage=False)
+    return Stored(cut, order.plans, cut.timeline)
 
 
 _decoder = msgspec.msgpack.Decoder(list[AnyOutcome])

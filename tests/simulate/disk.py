@@ -7,7 +7,7 @@ from collections import Counter
 from typing import NamedTuple, final
 
 from paceline.coordinator.ledgers import ManifestOrder
-from paceline.ids import TaskKey, cut_folder
+from paceline.ids import TaskKey
 from paceline.server.decisions import KeptVoid, SlotMarks, TrackedState
 
 Applied = dict[int, Counter[tuple[TaskKey, int]]]  # {slot: {(task, batch): times}}
@@ -56,8 +56,8 @@ class Disk:
         The first cut has no older one, and who has left after the last loop would not come
         back to what lies before its end.
         """
-        folder = cut_folder(order.cut, order.timeline)
-        if not self._manifests or order.ends_stage:
+        folder = order.cut.folder
+        if not self._manifests or order.cut.ends_stage:
             self._spared.add(folder)
             self._damaged = {place for place in self._damaged if place[0] != folder}
         self._manifests[folder] = order
@@ -68,6 +68,6 @@ class Disk:
         older = [
             order
             for folder, order in self._manifests.items()
-            if (order.timeline, order.cut) < (timeline, cut) and folder not in bad
+            if (order.cut.timeline, order.cut.cut) < (timeline, cut) and folder not in bad
         ]
-        return max(older, key=lambda order: (order.timeline, order.cut))
+        return max(older, key=lambda order: (order.cut.timeline, order.cut.cut))

@@ -120,9 +120,10 @@ def slots_before_queue(patch: Patch) -> type[SimCoordinator]:
 
     def manifest(self: OpenCut) -> ManifestOrder:
         order = end(self)
-        if order.ends_stage:
+        if order.cut.ends_stage:
             return order
-        return order._replace(queue=encode_queue(self.live.queue))  # type: ignore[attr-defined]
+        queue = encode_queue(self.live.queue)  # type: ignore[attr-defined]
+        return order._replace(cut=msgspec.structs.replace(order.cut, queue=queue))
 
     patch.setattr(OpenCut, "__init__", init)
     patch.setattr(OpenCut, "manifest", manifest)

@@ -7,7 +7,6 @@
     inbox            what has come and nobody has seen to, or answered, yet
     storage          what must survive: on its way to a disk that may be full (full_disk),
                      what a start finds, how a cut is committed; stored_values beside it
-    own_status       what only this process knows of how the job stands
     state            apply: all decisions behind one door
     decisions/       each event to its decision, subject by subject, and what follows
     ledgers/         what is known now

@@ -15,11 +15,14 @@ Waits: for the journal's disk. Any thread may call.
 import contextlib
 import functools
 import logging
+import os
+import socket
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, final
 
 import msgspec
+from msgspec import structs
 
 from paceline.config import JobConfig
 from paceline.coordinator.durable import closed_of, progress_of, told
@@ -34,7 +37,6 @@ from paceline.coordinator.ledgers.effects import (
     SendReply,
     WriteManifest,
 )
-from paceline.coordinator.own_status import completed, with_self
 from paceline.coordinator.state import (
     Asked,
     CoordinatorState,
@@ -56,10 +58,11 @@ from paceline.coordinator.storage import (
 from paceline.coordinator.stored_values import StoredValues, is_heavy, is_kept
 from paceline.events import EventLog
 from paceline.failpoints import failpoint
+from paceline.ids import COORDINATOR
 from paceline.messages.results import FinishTask, KeepValue, Results
 from paceline.messages.server import ServerReport
 from paceline.messages.shared import Message, TrainerMessage, Waiting
-from paceline.messages.watching import JobStatus, LauncherOrders
+from paceline.messages.watching import JobStatus, LauncherOrders, ProcessStatus
 from paceline.store.blobs import BlobStore
 from paceline.store.cuts import Cut
 from paceline.store.journal import Journal
@@ -70,7 +73,6 @@ TICK_S = 0.05
 PROGRESS_S = 1.0
 
 _WITH_BYTES = (FinishTask, KeepValue)
-_WITH_STATUS = (JobStatus, LauncherOrders)
 _log = logging.getLogger("paceline.coordinator")
 
 
@@ -116,7 +118,7 @@ class CoordinatorService:
             WriteManifest: self._write_manifest,
             DropCut: self._drop_cut,
             SeekCut: self._seek_cut,
-            Happened: self._happened,
+            Happened: lambda happened: events.write(*happened),
         }
         self._values = StoredValues(store, self._stopping.wait)
         self._threads = [
@@ -137,7 +139,7 @@ class CoordinatorService:
         """How the job stands, this process included."""
         with self._idle:
             self._idle.wait_for(self._is_still, timeout=1.0)
-            return self._status()
+            return self._with_self(self._state.status())
 
     @property
     def is_broken(self) -> bool:
@@ -294,7 +296,7 @@ class CoordinatorService:
         with self._lock:
             asked = self._answers.take_all(holding.whom_to_tell(now))
             self._inbox.drop({one.ticket for one in asked}, self._connections)
-        status = self._status()
+        status = self._with_self(self._state.status())
         for one in asked:
             one.reply(held_answer(one.kind, trouble, status))
 
@@ -308,18 +310,17 @@ class CoordinatorService:
         if answer is None:
             return
         message = effect.message
-        if isinstance(message, _WITH_STATUS):
-            message = completed(message, self._events.num_lost)
-        if isinstance(message, Results) and is_kept(message):
+        if isinstance(message, JobStatus):
+            message = self._with_self(message)
+        elif isinstance(message, LauncherOrders):
+            message = structs.replace(message, status=self._with_self(message.status))
+        elif isinstance(message, Results) and is_kept(message):
             results = message
             self._run_beside(
                 lambda: answer(self._values.wait_whole(results)), "coordinator-value"
             )
             return
         answer(message)
-
-    def _happened(self, effect: Happened) -> None:
-        self._events.write(effect.event, effect.fields)
 
     def _write_manifest(self, effect: WriteManifest) -> None:
         def commit() -> None:
@@ -341,8 +342,7 @@ class CoordinatorService:
             thread.start()
 
     def _seek_cut(self, effect: SeekCut) -> None:
-        bad = Cut(effect.cut, effect.timeline, effect.folder)
-        wait, config = self._stopping.wait, self._config
+        bad, wait, config = Cut(*effect), self._stopping.wait, self._config
 
         def seek() -> None:
             with self._sweeping:  # what is found must not be swept away meanwhile
@@ -377,6 +377,23 @@ class CoordinatorService:
         if moved != last:
             self._events.write("progress", progress_of(status))
 
-    def _status(self) -> JobStatus:
+    def _with_self(self, status: JobStatus) -> JobStatus:
+        """A status with what only this process knows in it: itself, and its disk."""
+        me = ProcessStatus(
+            role="coordinator",
+            id=COORDINATOR,
+            incarnation=0,
+            pid=os.getpid(),
+            host=socket.gethostname(),
+            address="",
+            state=status.state,
+            clock=0,
+            records=status.records,
+        )
         trouble = self._keeper.holding.trouble(self._clock.now_s())
-        return with_self(self._state.status(), trouble, self._events.num_lost)
+        return structs.replace(
+            status,
+            processes=(me, *status.processes),
+            trouble=trouble or status.trouble,
+            events_lost=self._events.num_lost,
+        )

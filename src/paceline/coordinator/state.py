@@ -1,13 +1,12 @@
 """The coordinator's decisions behind one door: `apply(event, now) -> outcomes, effects`.
 
 A service feeds it messages, closed connections and the passing of time; it returns what
-the journal must keep and what the service then carries out, in this order. `restored`
-opens the same coordinator again from the outcomes of a journal.
+the journal must keep and what the service then carries out, in this order.
 
 Pure.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, NamedTuple, final
 
 import msgspec
@@ -31,7 +30,7 @@ from paceline.coordinator.decisions import (
     status_asked,
     trainer_asked,
 )
-from paceline.coordinator.durable import Durable, restore, validate_cells
+from paceline.coordinator.durable import Durable
 from paceline.coordinator.durable.outcomes import AnyOutcome
 from paceline.coordinator.ledgers import Asker, Book
 from paceline.coordinator.ledgers.effects import Effect
@@ -131,27 +130,6 @@ class CoordinatorState:
         self._book.is_finishing = True
         return self.apply(TimePassed(), now)
 
-    def validate(self) -> None:
-        """Assert what must hold between any two events.
-
-        No task is lost or held twice, and holders are members.
-        """
-        state, queue = self.durable, self.durable.queue
-        live = set(state.trainers.values())
-        for task, record in queue.pending.items():
-            assert record.incarnation in live, f"task {task} is held by the dead"
-            assert record.lease.key.task == task
-        settling = [key.task for keys in state.settling.values() for key in keys]
-        places = [*queue.pending, *queue.returned, *settling]
-        assert len(places) == len(set(places)), f"a task lies in two places: {places}"
-        for task in places:
-            assert not queue.is_done(task), f"task {task} is done and open"
-            assert task < queue.next_fresh
-        assert set(places) == queue.open, f"open are {queue.open}, known {places}"
-        spec = state.stage_spec()
-        if spec is not None and spec.rotation is not None:
-            validate_cells(spec.rotation, queue)
-
     def _open_run(self, event: RunOpened, now: float) -> Decision:
         resumed = begin_run(self._book, event.stored)
         decision = Decision(*self._book.take())
@@ -193,11 +171,3 @@ _ANSWERS: dict[type[Message], Callable[[Book, Asker, Any], None]] = {
     ChangePace: pace_asked,
     AskStatus: status_asked,
 }
-
-
-def restored(outcomes: Iterable[AnyOutcome], durable: Durable | None = None) -> Durable:
-    """The durable state after ``outcomes``, from a saved one or from nothing."""
-    state = Durable() if durable is None else durable
-    for outcome in outcomes:
-        restore(outcome, state)
-    return state

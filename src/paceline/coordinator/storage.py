@@ -15,7 +15,7 @@ import msgspec
 
 from paceline.config import JobConfig
 from paceline.coordinator.decisions import Stored
-from paceline.coordinator.durable import Durable
+from paceline.coordinator.durable import Durable, restore
 from paceline.coordinator.durable.outcomes import AnyOutcome, CutCommitted, Outcome
 from paceline.coordinator.full_disk import DiskWait
 from paceline.coordinator.ledgers import ManifestOrder
@@ -23,7 +23,6 @@ from paceline.coordinator.state import (
     CoordinatorState,
     CutSought,
     ManifestWritten,
-    restored,
 )
 from paceline.coordinator.stored_values import StoredValues
 from paceline.errors import CheckpointCorrupt, JournalCorrupt, StoreError
@@ -78,7 +77,7 @@ def read_journal(journal: Journal) -> Durable:
         if isinstance(record, StateSaved):
             durable = record.durable
         else:
-            durable = restored([record], durable)
+            restore(record, durable)
     return durable
 
 
@@ -149,19 +148,20 @@ def read_stored(
 
 def manifest_of(order: ManifestOrder, config: JobConfig, created: float) -> Manifest:
     """What makes a cut true, of a run, at a time of the wall's clock."""
+    cut = order.cut
     return Manifest(
         run=config.run,
         job=config.job,
-        cut=order.cut,
-        timeline=order.timeline,
-        files=order.files,
+        cut=cut.cut,
+        timeline=cut.timeline,
+        files=cut.files,
         plans=order.plans,
-        rounds=order.rounds,
-        queue=order.queue,
-        queue_xxh3=digest(order.queue),
+        rounds=cut.rounds,
+        queue=cut.queue,
+        queue_xxh3=digest(cut.queue),
         created=created,
         records=order.records,
-        steps=order.steps,
+        steps=cut.steps,
     )
 
 
@@ -173,6 +173,7 @@ def wait_committed(
     Nothing is committed once another run has claimed the place.
     """
     error = newer = None
+    folder = order.cut.folder
     try:
         failpoint("coordinator.before_manifest")
         newer = taken_over(store, config.run)
@@ -181,10 +182,9 @@ def wait_committed(
     except Exception as failure:  # noqa: BLE001  (a cut that never ends ends the job)
         is_told = isinstance(failure, StoreError)  # its text says all
         told = None if is_told else failure
-        _log.error("cut %d could not be committed: %s", order.cut, failure, exc_info=told)
+        _log.error("%s could not be committed: %s", folder, failure, exc_info=told)
         error = str(failure) if is_told else f"{type(failure).__name__}: {failure}"
     failpoint("coordinator.after_manifest")
-    folder = cut_folder(order.cut, order.timeline)
     if newer is None:
         return ManifestWritten(folder, error)
     error = (

@@ -21,7 +21,7 @@ from paceline.coordinator.state import (
 )
 from paceline.forecast.agenda import Agenda, Line
 from paceline.forecast.plan import Plan
-from paceline.ids import COORDINATOR, cut_folder
+from paceline.ids import COORDINATOR
 from paceline.messages.shared import Message
 
 LOOK_S = 0.5  # between two looks at what only time changes
@@ -78,9 +78,7 @@ class Coordinator:
                     asker, number = asking
                     agenda.at(arrives_s, asker.got, number, COORDINATOR, effect.message)
             elif isinstance(effect, WriteManifest):
-                order = effect.order
-                folder = cut_folder(order.cut, order.timeline)
-                written = ManifestWritten(folder, None)
+                written = ManifestWritten(effect.order.cut.folder, None)
                 agenda.at(agenda.now_s + MANIFEST_S, self._apply, written)
         if outcomes:
             self._decided(outcomes)

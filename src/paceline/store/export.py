@@ -29,7 +29,6 @@ from paceline.store.blobs import BlobStore, read_constants
 from paceline.store.cuts import (
     DTYPES,
     FROZEN_DTYPES,
-    ROW_DTYPES,
     DensePlan,
     ExportPlan,
     Manifest,
@@ -98,7 +97,7 @@ def export_cut(
         num_rows[table.name] = len(ids)
         rows[f"{table.name}.ids"] = RawTensor("I64", ids.shape, ids.tobytes())
         rows[f"{table.name}.rows"] = RawTensor(
-            ROW_DTYPES[table.dtype], values.shape, values.tobytes()
+            FROZEN_DTYPES[table.dtype][0], values.shape, values.tobytes()
         )
     entry = None
     if rows:
@@ -147,19 +146,15 @@ def _read_slots(
     wanted = plan.slots()
     found: dict[int, dict[str, RawTensor]] = {}
     number, tracked = 0, b""
-    for entries in manifest.files.values():
-        for entry in entries:
-            share = read_share_bytes(place, entry)
-            if share.number > number:
-                number, tracked = share.number, share.tracked
-            for slot in wanted & share.slots.keys():
-                kept = share.slots[slot]
-                # Optimizer state, by far the most, is let go at once.
-                found[slot] = {
-                    name: tensor for name, tensor in kept.items() if _is_exported(name)
-                }
-    missing = sorted(wanted - found.keys())
-    if missing:
+    for entry in manifest.entries():
+        share = read_share_bytes(place, entry)
+        if share.number > number:
+            number, tracked = share.number, share.tracked
+        for slot in wanted & share.slots.keys():
+            kept = share.slots[slot]
+            # Optimizer state, by far the most, is let go at once.
+            found[slot] = {name: kept[name] for name in kept if _is_exported(name)}
+    if missing := sorted(wanted - found.keys()):
         raise CheckpointCorrupt(
             f"{place.url}: no file of the cut holds the slots {missing}"
         )
@@ -194,7 +189,7 @@ def _rows(slots: _Slots, table: TablePlan) -> tuple[_Int64s, _Values]:
         if shapes != (own_ids.shape[:1], (*own_ids.shape[:1], table.dim)) or (
             own_ids.dtype,
             own_values.dtype,
-        ) != ("I64", ROW_DTYPES[table.dtype]):
+        ) != ("I64", FROZEN_DTYPES[table.dtype][0]):
             raise CheckpointCorrupt(
                 f"slot {slot} of table {table.name!r}: expected ids (n,) and rows "
                 f"(n, {table.dim}), came {shapes}"

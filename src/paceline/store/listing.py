@@ -38,15 +38,14 @@ def view_cut(store: BlobStore, cut: Cut, *, read_all: bool) -> CutView:
             verify_cut(store, cut.folder)
         else:
             place = store.folder(cut.folder)
-            for entries in manifest.files.values():
-                for entry in entries:
-                    place.verify_size(entry)
+            for entry in manifest.entries():
+                place.verify_size(entry)
             verify_constants(store, manifest.plans, read_all=False)
     except CheckpointCorrupt as error:
         problem = str(error)
     if manifest is None:
         return CutView(*cut, None, None, None, None, problem, None)
-    size = sum(entry.bytes for entries in manifest.files.values() for entry in entries)
+    size = sum(entry.bytes for entry in manifest.entries())
     job = manifest.job or f"run {manifest.run}"
     return CutView(
         *cut, manifest.records, manifest.steps, manifest.created, size, problem, job

@@ -20,21 +20,6 @@ LINE_EVERY_S = 5.0
 AGAIN_S = 10.0  # what lasts is said again
 
 
-@final
-class _Beginning:
-    """Tells, once, where a run went on with its job, and what it passed over."""
-
-    def __init__(self) -> None:
-        self._is_told = False
-
-    def told(self, status: JobStatus) -> list[str]:
-        if self._is_told or status.resumed is None:
-            return []
-        self._is_told = True
-        passed_over = (f"passed over: {why}" for why in status.resumed.passed_over)
-        return [_first_line(status.resumed), *passed_over]
-
-
 def _first_line(resumed: Resumed) -> str:
     if resumed.cut is None:
         return "goes on without a checkpoint: none is there, so the job begins anew"
@@ -46,11 +31,25 @@ def _first_line(resumed: Resumed) -> str:
 
 
 class Show(ABC):
-    """Shows how a job goes on."""
+    """Shows how a job goes on, and at first where it went on, and what it passed over."""
 
-    @abstractmethod
+    def __init__(self) -> None:
+        self._rate = Rate()
+        self._is_begun = False  # where the job went on is told
+
     def show(self, status: JobStatus, restarts: int, now: float) -> None:
         """Show a status; called several times a second."""
+        if not self._is_begun and status.resumed is not None:
+            self._is_begun = True
+            self.say(_first_line(status.resumed))
+            for why in status.resumed.passed_over:
+                self.say(f"passed over: {why}")
+        self._rate.note(status, now)
+        self._draw(status, restarts, now)
+
+    @abstractmethod
+    def _draw(self, status: JobStatus, restarts: int, now: float) -> None:
+        """Show it, where that is due."""
 
     @abstractmethod
     def say(self, text: str) -> None:
@@ -66,7 +65,7 @@ class Bar(Show):
     """A bar that stays in its line."""
 
     def __init__(self, console: Console) -> None:
-        self._rate, self._beginning = Rate(), _Beginning()
+        super().__init__()
         self._bar = Progress(
             SpinnerColumn(),
             BarColumn(bar_width=32),
@@ -78,13 +77,10 @@ class Bar(Show):
         self._task = self._bar.add_task("starting", total=None)
         self._bar.start()
 
-    def show(self, status: JobStatus, restarts: int, now: float) -> None:
-        """Move the bar."""
-        for text in self._beginning.told(status):
-            self.say(text)
-        rate = self._rate
-        rate.note(status, now)
-        pieces = describe(status, rate.per_second(), restarts, rate.stands_s())
+    def _draw(self, status: JobStatus, restarts: int, now: float) -> None:
+        del now
+        standing = (self._rate.per_second(), restarts, self._rate.stands_s())
+        pieces = describe(status, *standing)
         completed, total = worked_off(status)
         self._bar.update(
             self._task,
@@ -108,18 +104,14 @@ class Lines(Show):
 
     def __init__(self, output: TextIO, prefix: str = "") -> None:
         """Nothing is shown before the first status; each line begins with ``prefix``."""
+        super().__init__()
         self._output, self._prefix = output, prefix
-        self._rate, self._beginning = Rate(), _Beginning()
         self._first_s: float | None = None
         self._next_s = 0.0
 
-    def show(self, status: JobStatus, restarts: int, now: float) -> None:
-        """Print a line if one is due."""
-        for text in self._beginning.told(status):
-            self.say(text)
+    def _draw(self, status: JobStatus, restarts: int, now: float) -> None:
         if self._first_s is None:
             self._first_s, self._next_s = now, now + LINE_EVERY_S
-        self._rate.note(status, now)
         if now < self._next_s:
             return
         self._next_s = now + LINE_EVERY_S

@@ -63,11 +63,6 @@ class Rate:
         return (last - first) / (last_s - first_s) if last_s > first_s else 0.0
 
 
-def num_trainers(status: JobStatus) -> int:
-    """Trainers that are members now."""
-    return sum(process.role == "trainer" for process in status.processes)
-
-
 def describe(
     status: JobStatus, rate: float, restarts: int, stands_s: float = 0.0
 ) -> list[str]:
@@ -89,7 +84,8 @@ def describe(
         pieces.append(f"pace {status.pace}{' (changing)' if status.changing else ''}")
     for name, value in status.metrics.items():
         pieces.append(f"{name} " + ("not finite" if value is None else f"{value:.4g}"))
-    pieces.append(f"trainers {num_trainers(status)}")
+    trainers = sum(process.role == "trainer" for process in status.processes)
+    pieces.append(f"trainers {trainers}")
     if restarts:
         pieces.append(f"restarts {restarts}")
     return pieces
@@ -123,11 +119,7 @@ def describe_records(status: JobStatus) -> str:
 
 
 def one_line(
-    status: JobStatus,
-    rate: float,
-    restarts: int,
-    seconds: float,
-    stands_s: float = 0.0,
+    status: JobStatus, rate: float, restarts: int, seconds: float, stands_s: float = 0.0
 ) -> str:
     """All of it in a line."""
     pieces = describe(status, rate, restarts, stands_s)

@@ -9,7 +9,7 @@ from paceline.config import SSP, Async, Combine, LocalSGD, Pace, Sync, Zeros
 from paceline.coordinator.decisions.checkpoints import Stored
 from paceline.coordinator.durable.durable import Durable
 from paceline.coordinator.durable.outcomes import CutCommitted, PaceChanged, TrainerLost
-from paceline.coordinator.state import CoordinatorState, RunOpened, restored
+from paceline.coordinator.state import CoordinatorState, RunOpened
 from paceline.messages.beats import Beat
 from paceline.messages.server import Restore, TakePaces
 from paceline.messages.shared import Done, Lease, PartSpec, Refusal, TableSpec, Waiting
@@ -25,6 +25,7 @@ from paceline.messages.trainer import (
 )
 from paceline.messages.watching import ChangePace
 from tests.coordinator.conftest import copied
+from tests.coordinator.replaying import restored
 
 NAMES = ("trainer-0", "trainer-1")
 SSP5 = SSP(staleness=5)

@@ -9,10 +9,11 @@ from paceline.config import Async
 from paceline.coordinator.decisions.checkpoints import Stored
 from paceline.coordinator.durable.outcomes import AnyOutcome, CutCommitted, RunBegun
 from paceline.coordinator.ledgers.effects import Happened
-from paceline.coordinator.state import CoordinatorState, RunOpened, restored
+from paceline.coordinator.state import CoordinatorState, RunOpened
 from paceline.messages.shared import PartPlan
 from paceline.messages.trainer import ClaimOnce, Leave, Save
 from paceline.messages.watching import Resumed
+from tests.coordinator.replaying import restored
 
 
 @pytest.fixture

@@ -20,6 +20,7 @@ from paceline.coordinator.durable.outcomes import (
 from paceline.messages.rotation import RotationSpec
 from paceline.messages.shared import StageSpec
 from paceline.messages.trainer import AskLease, Granted
+from tests.coordinator.replaying import validate
 
 ROUNDS, TRAINERS = 50, 4
 CELLS = RotationSpec(0, TRAINERS, 2 * TRAINERS, (3,) * (2 * TRAINERS * TRAINERS), 2)
@@ -92,7 +93,7 @@ def test_fifty_rounds_with_a_death_in_each_leave_no_cell_out_and_none_twice(
             killed_in.add(ride.epoch())
             ride.kill()
         ride.act()
-        job.state.validate()
+        validate(job.state.durable)
     assert ride.deaths == ROUNDS
     check_lineage(job)
 

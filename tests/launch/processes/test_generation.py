@@ -10,17 +10,18 @@ import pytest
 from paceline.errors import JobFailed
 from paceline.launch.processes.forked import (
     LIMITS,
+    REQUESTS,
     Answer,
     Failed,
     Fork,
     Forked,
     Ready,
     Reaped,
-    to_launcher,
 )
 from paceline.launch.processes.forkserver import Generation
 from paceline.launch.processes.process import Child, spawn, wait_any
 from paceline.transport.frames import PREAMBLE_BYTES
+from paceline.transport.streams import FrameChannel
 
 FORK = Fork((), {}, b"log")
 
@@ -30,7 +31,7 @@ class Pair:
 
     def __init__(self, log: Path) -> None:
         ours, self.raw = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.theirs = to_launcher(self.raw)
+        self.theirs = FrameChannel(self.raw, REQUESTS, LIMITS, "the launcher")
         ours.settimeout(0.05)
         self.process: Child = spawn("fork server", ["sleep", "1000"], {}, log)
         self.generation = Generation(self.process, ours)

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from paceline.launch.processes.log_streams import LogFile
+from paceline.launch.processes.forked import LogFile
 
 PRINTS = """
 import sys
-from paceline.launch.processes.log_streams import open_log
+from paceline.launch.processes.forked import open_log
 open_log(sys.argv[1].encode())
 print("out")
 print("err", file=sys.stderr)

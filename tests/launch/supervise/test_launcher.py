@@ -68,9 +68,10 @@ class StandInLink:
 
 class Silent(Show):
     def __init__(self) -> None:
+        super().__init__()
         self.said: list[str] = []
 
-    def show(self, status: JobStatus, restarts: int, now: float) -> None:
+    def _draw(self, status: JobStatus, restarts: int, now: float) -> None:
         pass
 
     def say(self, text: str) -> None:

@@ -8,21 +8,20 @@ from paceline.launch.supervise.run_events import (
     EndInterrupted,
     Finish,
     GiveUp,
-    HeldUp,
     Kill,
     RunInterrupted,
     Start,
 )
 from paceline.launch.supervise.supervision import NO_SPACE_S
-from paceline.messages.watching import LauncherOrders, Trouble
+from paceline.messages.watching import JobStatus, LauncherOrders, Trouble
 from tests.launch.supervised import Job, roles, status
 
 FULL = "waiting for space on the disk of /job: the disk is full"
 NO_CUT = "waits for the last checkpoint: /cuts: the disk is full"
 
 
-def held(waited_s: float) -> HeldUp:
-    return HeldUp(replace(status(), trouble=Trouble("journal", "/job", FULL, waited_s)))
+def held(waited_s: float) -> JobStatus:
+    return replace(status(), trouble=Trouble("journal", "/job", FULL, waited_s))
 
 
 def without_cut(waited_s: float | None) -> LauncherOrders:
@@ -47,7 +46,7 @@ def test_a_run_whose_trainers_are_done_needs_no_space_to_end() -> None:
     job.die("trainer-0", 2.0, code=0)
     assert job.apply(held(0.1), 3.0) == []
     job.die("trainer-1", 4.0, code=0)
-    assert job.apply(held(2.0), 5.0) == [Finish(held(2.0).status)]
+    assert job.apply(held(2.0), 5.0) == [Finish(held(2.0))]
 
 
 def test_no_silence_is_counted_from_before_the_disk_was_full() -> None:

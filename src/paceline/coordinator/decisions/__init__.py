@@ -36,22 +36,3 @@ from paceline.coordinator.decisions.reports import (
 )
 from paceline.coordinator.decisions.status import job_status
 from paceline.coordinator.decisions.trainer_questions import trainer_asked
-
-__all__ = [
-    "Stored",
-    "begin_run",
-    "break_taken_over",
-    "commit_cut",
-    "end_waits",
-    "govern",
-    "job_status",
-    "launcher_reported",
-    "look_again",
-    "look_for_losses",
-    "pace_asked",
-    "return_further",
-    "scale_asked",
-    "server_reported",
-    "status_asked",
-    "trainer_asked",
-]

@@ -71,7 +71,6 @@ from paceline.messages.shared import PartPlan
 from paceline.messages.trainer import Save, Saved
 from paceline.messages.waits import Wait, named, wait_for
 from paceline.messages.watching import Resumed
-from paceline.pace.policy import outer_parts
 
 
 def look_at_cut(book: Book) -> None:
@@ -155,21 +154,7 @@ def commit_cut(book: Book, folder: str, error: str | None) -> None:
         fail_cut(book, cutting, error, is_refused=True)
         return
     cutting.taken(book.now)
-    order = opened.manifest()
-    book.commit(
-        CutCommitted(
-            opened.cut,
-            opened.timeline,
-            opened.folder,
-            order.queue,
-            order.rounds,
-            order.files,
-            tuple(plan.spec.part for plan in order.plans),
-            opened.ends_stage,
-            order.steps,
-            outer_parts(order.plans),
-        )
-    )
+    book.commit(opened.manifest().cut)
     if opened.ends_stage:
         book.progress.clear()
         book.keeping.forget_buffers()

@@ -93,7 +93,7 @@ def _look_at_the_job(book: Book) -> None:
         _look_at_parts(book)
     if _may_be_cut(book):
         look_at_cut(book)
-    if book.pace.wish is not None or book.questions.paces:
+    if book.wish is not None or book.questions.paces:
         look_at_pace(book)
 
 
@@ -142,7 +142,7 @@ def end_waits(book: Book) -> None:
     parkings = (*book.questions.of_trainers, book.questions.paces)
     for waiting in parkings:
         for key, parked in waiting.due(book.now):
-            saw_wait(book, book.pace, parked)
+            saw_wait(book, book.governor, parked)
             wait = wait_of(book, parked).lasting(book.now - parked.since_s)
             book.reply(parked.ticket, Waiting(wait=wait, pauses=book.pauses()))
             waiting.put_off(key, wait, book.now)  # it was counted among those who wait
@@ -214,7 +214,7 @@ def _look_at_rounds(book: Book) -> None:
             parked = book.questions.ticks.take((incarnation, part))
             if parked is not None:
                 assert isinstance(parked.message, Tick)
-                saw_wait(book, book.pace, parked)
+                saw_wait(book, book.governor, parked)
                 ticked(book, parked.message)
                 waiting.append(parked)
         for parked in waiting:  # every task is closed before the first lease is granted
@@ -310,7 +310,7 @@ def _look_at_clocks(book: Book) -> None:
         assert isinstance(ask, MayGoOn)
         if is_within(ask.staleness, ask.clock.steps, slowest):
             book.questions.ahead.take(incarnation)
-            saw_wait(book, book.pace, parked)
+            saw_wait(book, book.governor, parked)
             book.deadlines.goes_on(incarnation, book.durable, book.now)
             book.reply(parked.ticket, GoOn(slowest=slowest))
 

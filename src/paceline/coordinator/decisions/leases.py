@@ -275,11 +275,11 @@ def is_pending(state: Durable, key: TaskKey) -> bool:
 def pause_of_all(book: Book) -> Wait | None:
     """Why nobody works just now, if the pace is to change; None if it is not."""
     state = book.durable
-    if book.pace.wish is None or not book.pauses():
+    if book.wish is None or not book.pauses():
         return None
     holders = sorted(state.queue.first_holders(MOST_NAMED))
     count = state.queue.num_holders()
-    paces = ", ".join(sorted({str(pace) for pace in book.pace.wish.paces.values()}))
+    paces = ", ".join(sorted({str(pace) for pace in book.wish.paces.values()}))
     waits = f"; it waits for {listed(holders, count)} to give tasks back" if holders else ""
     reason = f"the pace changes to {paces}{waits}"
     return Wait("pace", reason, tuple(holders), count - len(holders))

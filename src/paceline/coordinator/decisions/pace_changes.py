@@ -41,7 +41,6 @@ from paceline.coordinator.ledgers import (
     Asker,
     Book,
     PaceWish,
-    PaceWishes,
     Page,
     Parked,
     Reports,
@@ -58,15 +57,14 @@ from paceline.pace.tables import is_table
 from paceline.parking import PARK_S
 
 
-def saw_wait(page: Page, pace: PaceWishes, parked: Parked) -> None:
+def saw_wait(page: Page, governor: Governor | None, parked: Parked) -> None:
     """A question is answered now that has waited since it was parked."""
-    if pace.governor is not None and isinstance(parked.message, Tick | MayGoOn):
-        pace.governor.waited(page.now - (parked.until_s - PARK_S))
+    if governor is not None and isinstance(parked.message, Tick | MayGoOn):
+        governor.waited(page.now - (parked.until_s - PARK_S))
 
 
-def saw_numbers(pace: PaceWishes, numbers: Mapping[str, float | None]) -> None:
+def saw_numbers(governor: Governor | None, numbers: Mapping[str, float | None]) -> None:
     """A script has logged numbers."""
-    governor = pace.governor
     if governor is not None and governor.auto.watch in numbers:
         governor.logged(numbers[governor.auto.watch])
 
@@ -87,16 +85,16 @@ def govern(book: Book) -> None:
     """Time has passed: let the pace change by a step, if there is reason to."""
     parts = _governed(book.durable)
     if not parts:
-        book.pace.governor = None
+        book.governor = None
         return
     auto = parts[min(parts)].auto
     assert auto is not None
-    governor = book.pace.governor
+    governor = book.governor
     if governor is None or governor.auto != auto:
-        governor = book.pace.governor = Governor(auto, book.now)
+        governor = book.governor = Governor(auto, book.now)
     holders = book.durable.queue.num_holders() if book.is_training() else 0
     governor.passed(book.now, holders)
-    if book.pace.wish is not None or why_no_pace(book) is not None or not holders:
+    if book.wish is not None or why_no_pace(book) is not None or not holders:
         return
     change = governor.decide(book.now, parts[min(parts)].pace)
     if change is None:
@@ -104,7 +102,7 @@ def govern(book: Book) -> None:
     paces = dict.fromkeys(parts, change.pace)
     if why_not_change(book.durable.trained().values(), paces) is None:
         reason = f"auto: {change.reason}"
-        book.pace.wish = PaceWish(paces, reason, is_auto=True, since_s=book.now)
+        book.wish = PaceWish(paces, reason, is_auto=True, since_s=book.now)
 
 
 def _governed(state: Durable) -> dict[int, PartSpec]:
@@ -126,8 +124,8 @@ def pace_asked(book: Book, asker: Asker, message: ChangePace) -> None:
     if state.parts and not paces:
         book.reply(ticket, Done())
         return
-    if book.pace.wish is not None and book.pace.wish.paces != paces:
-        text = f"{described(book.pace.wish.paces)} is on its way; ask again when it is done"
+    if book.wish is not None and book.wish.paces != paces:
+        text = f"{described(book.wish.paces)} is on its way; ask again when it is done"
         book.refuse(ticket, "invalid", text)
         return
     reason = why_not_change(state.trained().values(), paces) or _why_not_round(
@@ -138,10 +136,10 @@ def pace_asked(book: Book, asker: Asker, message: ChangePace) -> None:
     if reason is not None:
         book.refuse(ticket, "invalid", reason)
         return
-    if book.pace.wish is None and paces:
-        book.pace.wish = PaceWish(paces, ASKED, since_s=book.now)
+    if book.wish is None and paces:
+        book.wish = PaceWish(paces, ASKED, since_s=book.now)
     # Each time that it is asked for has its own ticket.
-    since_s = None if book.pace.wish is None else book.pace.wish.since_s
+    since_s = None if book.wish is None else book.wish.since_s
     book.park(book.questions.paces, ticket, asker, message, since_s=since_s)
 
 
@@ -150,14 +148,14 @@ def look_at_pace(book: Book) -> None:
     state = book.durable
     never = why_no_pace(book)
     if never is not None:
-        book.pace.wish = None
-    elif book.pace.wish is not None and _is_quiet(book):
-        wished, book.pace.wish = book.pace.wish, None
+        book.wish = None
+    elif book.wish is not None and _is_quiet(book):
+        wished, book.wish = book.wish, None
         reason = why_not_change(state.trained().values(), wished.paces)  # a part may be new
         if reason is None and _why_not_round(book.durable, wished.paces) is None:
             _change(book, wished)
     for ticket, parked in book.questions.paces.to_look_at(
-        (book.pace.wish, state.timeline, never)
+        (book.wish, state.timeline, never)
     ):
         message = parked.message
         assert isinstance(message, ChangePace)

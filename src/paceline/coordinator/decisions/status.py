@@ -133,7 +133,7 @@ def _state(book: Book) -> str:
 
 def _changing(book: Book) -> str | None:
     """What a change of pace waits for, if there is to be one."""
-    if book.pace.wish is None:
+    if book.wish is None:
         return None
     wait = wait_of_all(book)
     return NOT_TRAINING if wait is None else wait.reason

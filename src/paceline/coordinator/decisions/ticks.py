@@ -128,8 +128,8 @@ def _note_refused(book: Book, tick: Tick) -> None:
         fields |= {"window": str(push.window), "records": push.records}
         fields |= {"reason": push.reason, "norm": push.norm}
         book.effect(Happened("PushRefused", fields))
-        if book.pace.governor is not None and push.norm is not None:
-            book.pace.governor.refused(push.norm)
+        if book.governor is not None and push.norm is not None:
+            book.governor.refused(push.norm)
 
 
 def note_speed(page: Page, speeds: Speeds, tick: Tick) -> None:

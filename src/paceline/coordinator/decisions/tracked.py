@@ -183,10 +183,7 @@ def _ask(page: Page, keeping: Keeping, questions: Questions) -> None:
     if keeping.track_from not in candidates:
         keeping.track_from = candidates[0]
     assert keeping.track_from is not None
-    parked = questions.leases.get(keeping.track_from)
-    if parked is not None and not is_open(parked):
-        questions.leases.take(keeping.track_from)
-        page.reply(parked.ticket, Waiting(wait=_KEEPS, track=True))
+    _tell(page, questions, keeping.track_from, Waiting(wait=_KEEPS, track=True))
     saving = questions.saves.take(keeping.track_from)
     if saving is not None:
         page.reply(saving.ticket, Waiting(wait=_KEEPS, track=True))

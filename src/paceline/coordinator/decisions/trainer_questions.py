@@ -271,7 +271,7 @@ def _stop(book: Book, _: Asker, message: Stop) -> Message:
 
 def _log(book: Book, asker: Asker, message: Log) -> Message:
     book.metrics.note(message.numbers, message.ages_s, book.now)
-    saw_numbers(book.pace, message.numbers)
+    saw_numbers(book.governor, message.numbers)
     fields: dict[str, object] = {
         "trainer": asker.role,
         "records": book.count_records(),

@@ -47,14 +47,6 @@ def _wait_to_meet(book: Book, _: str, meet: Meet) -> Wait:
     return wait_for("exchange", reason, missing)
 
 
-def _wait_for_cut(book: Book, _: str, __: Save | CommitStep) -> Wait:
-    return cut_wait(book)
-
-
-def _wait_for_change(book: Book, _: str, __: ChangePace) -> Wait:
-    return wait_for_pace(book)
-
-
 def _wait_of_tick(book: Book, _: str, tick: Tick) -> Wait:
     cut = book.cutting.open
     if cut is not None and not cut.is_pinned():
@@ -138,7 +130,7 @@ _WAITS: dict[type[Message], Callable[[Book, str, Any], Wait]] = {
     MayGoOn: _wait_to_go_on,
     Tick: _wait_of_tick,
     Meet: _wait_to_meet,
-    CommitStep: _wait_for_cut,
-    Save: _wait_for_cut,
-    ChangePace: _wait_for_change,
+    CommitStep: lambda book, _, __: cut_wait(book),
+    Save: lambda book, _, __: cut_wait(book),
+    ChangePace: lambda book, _, __: wait_for_pace(book),
 }

@@ -26,38 +26,10 @@ from paceline.coordinator.durable.queue import (
 )
 from paceline.coordinator.durable.records import CutRecord, PartRecord
 from paceline.coordinator.durable.recovery import decide_resumes, join_marks, join_voids
-from paceline.coordinator.durable.rotation import Choice, decide_cell, validate_cells
+from paceline.coordinator.durable.rotation import Choice, decide_cell
 from paceline.coordinator.durable.stops import (
     has_nothing_to_train,
     is_stopped_before,
     is_touched,
     open_stage,
 )
-
-__all__ = [
-    "KEPT_ROUNDS",
-    "Choice",
-    "CutRecord",
-    "Durable",
-    "PartRecord",
-    "Queue",
-    "StageResults",
-    "closed_of",
-    "decide_cell",
-    "decide_resumes",
-    "decode_queue",
-    "encode_queue",
-    "has_nothing_to_train",
-    "is_stopped_before",
-    "is_touched",
-    "join_marks",
-    "join_voids",
-    "keep_paces",
-    "open_stage",
-    "place_again",
-    "plan_part",
-    "progress_of",
-    "restore",
-    "told",
-    "validate_cells",
-]

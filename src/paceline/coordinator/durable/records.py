@@ -54,14 +54,4 @@ class CutRecord(msgspec.Struct):
     @classmethod
     def of(cls, outcome: o.CutCommitted) -> "CutRecord":
         """What is known of a cut from when it is committed."""
-        return cls(
-            outcome.cut,
-            outcome.timeline,
-            outcome.folder,
-            outcome.queue,
-            outcome.rounds,
-            outcome.files,
-            outcome.parts,
-            outcome.steps,
-            outcome.outer,
-        )
+        return msgspec.convert(outcome, cls, from_attributes=True)

@@ -187,17 +187,6 @@ def _held(what: str, trainer: str, why: str = "") -> Choice:
     return Choice(None, f"{what} is with {trainer}{why}", (trainer,))
 
 
-def validate_cells(rotation: RotationSpec, queue: Queue) -> None:
-    """Assert that no two cells of one block are leased, nor a data part to two trainers."""
-    blocks: dict[int, int] = {}  # {block: its cell}
-    parts: dict[int, int] = {}  # {data part: incarnation}
-    for task, record in queue.pending.items():
-        part, block = rotation.cell_of(task)
-        assert blocks.setdefault(block, task) == task, f"block {block} is with two"
-        holder = parts.setdefault(part, record.incarnation)
-        assert holder == record.incarnation, f"data part {part} is with two"
-
-
 def plan_keepers(
     rotation: RotationSpec, rounds: Round, queue: Queue, members: Collection[str]
 ) -> dict[int, str]:

@@ -15,7 +15,7 @@
 Pure.
 """
 
-from paceline.coordinator.ledgers.book import NOT_TRAINING, Book, PaceWish, PaceWishes, Page
+from paceline.coordinator.ledgers.book import NOT_TRAINING, Book, PaceWish, Page
 from paceline.coordinator.ledgers.cuts import Counted, Cuts, Keeping, ManifestOrder, OpenCut
 from paceline.coordinator.ledgers.figures import Speeds
 from paceline.coordinator.ledgers.members import Loss, Members, Reports, TrainersSeen
@@ -30,32 +30,3 @@ from paceline.coordinator.ledgers.tasks import (
     pick_of,
     pick_task,
 )
-
-__all__ = [
-    "NOT_TRAINING",
-    "Asker",
-    "Book",
-    "Counted",
-    "Cuts",
-    "Keeping",
-    "Loss",
-    "ManifestOrder",
-    "Members",
-    "OpenCut",
-    "PaceWish",
-    "PaceWishes",
-    "Page",
-    "Parked",
-    "Pick",
-    "Questions",
-    "Reports",
-    "Rounds",
-    "Speeds",
-    "TaskProgress",
-    "TrainersSeen",
-    "is_epoch_over",
-    "is_last_epoch",
-    "num_todo",
-    "pick_of",
-    "pick_task",
-]

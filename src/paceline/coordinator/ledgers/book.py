@@ -53,15 +53,6 @@ class PaceWish(NamedTuple):
     since_s: float = 0.0
 
 
-@final
-class PaceWishes:
-    """A change of pace that the job pauses for."""
-
-    def __init__(self) -> None:
-        self.wish: PaceWish | None = None  # what is to be changed
-        self.governor: Governor | None = None  # of parts at the pace `auto`
-
-
 class Page(ABC):
     """The running event: how the job stands, and what is decided. No ledger is open."""
 
@@ -189,7 +180,8 @@ class Book(Page):
         self.rounds = Rounds()
         self.cutting = Cuts(now)
         self.keeping = Keeping(is_fresh=not durable.has_started)
-        self.pace = PaceWishes()
+        self.wish: PaceWish | None = None  # the change of pace that the job pauses for
+        self.governor: Governor | None = None  # of parts at the pace `auto`
         self.clocks = Clocks(is_whole=not durable.queue.pending)
         self.progress = TaskProgress(self._records_of)
         self.deadlines = Deadlines(config.first_batch_s)
@@ -260,9 +252,7 @@ class Book(Page):
 
     def pauses(self) -> bool:
         """Whether nobody works just now, for the pace is to change."""
-        return (
-            self.pace.wish is not None and self.durable.has_started and self.is_training()
-        )
+        return self.wish is not None and self.durable.has_started and self.is_training()
 
     def count_records(self) -> int:
         """Acknowledged records, by the queue's own state and the open tasks' progress."""

@@ -20,6 +20,7 @@ Pure.
 from typing import NamedTuple, final
 
 from paceline.coordinator.durable import Durable, decode_queue, encode_queue, open_stage
+from paceline.coordinator.durable.outcomes import CutCommitted
 from paceline.coordinator.ledgers.tasks import (
     is_epoch_over,
     returned_records,
@@ -28,6 +29,7 @@ from paceline.coordinator.ledgers.tasks import (
 from paceline.ids import cut_folder
 from paceline.messages.server import CutReport, FileEntry
 from paceline.messages.shared import AverageShare, PartPlan
+from paceline.pace.policy import outer_parts
 
 RETRY_S = 5.0
 LONGEST_RETRY_S = 60.0
@@ -36,17 +38,11 @@ LIMIT_S = 1800.0
 
 
 class ManifestOrder(NamedTuple):
-    """Everything that a cut's manifest says; written by the service."""
+    """A cut that its manifest is to make true; written by the service."""
 
-    cut: int
-    timeline: int
-    queue: bytes
-    rounds: dict[int, int]
+    cut: CutCommitted
     plans: tuple[PartPlan, ...]
-    files: dict[str, tuple[FileEntry, ...]]
-    ends_stage: bool
     records: int
-    steps: int
 
 
 class Counted(NamedTuple):
@@ -118,16 +114,19 @@ class OpenCut:
     def manifest(self) -> ManifestOrder:
         """What the manifest says, once nobody is missing."""
         assert not self.missing()
-        return ManifestOrder(
+        cut = CutCommitted(
             self.cut,
             self.timeline,
+            self.folder,
             self.queue,
             self.rounds,
-            self.plans,
             dict(self._files),
+            tuple(plan.spec.part for plan in self.plans),
             self.ends_stage,
-            *self.counted,
+            self.counted.steps,
+            outer_parts(self.plans),
         )
+        return ManifestOrder(cut, self.plans, self.counted.records)
 
 
 @final

@@ -56,7 +56,6 @@ class Questions:
 
     def look_at_all(self) -> None:
         """Whoever waits is looked at again, as if everything had changed."""
-        for asked in (self.leases, self.ahead, self.saves, self.paces):
+        for asked in (*self.of_trainers, self.paces):
             asked.look_at_all()
-        self.shares.look_at_all()
         self.servers.look_at_all()

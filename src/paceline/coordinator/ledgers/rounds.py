@@ -29,12 +29,9 @@ Pure.
 
 from typing import final
 
-import msgspec
-
 from paceline.coordinator.durable import Durable
 from paceline.coordinator.durable.outcomes import RoundCommitted
 from paceline.coordinator.ledgers.quorum import Quorum
-from paceline.ids import Window
 from paceline.messages.meeting import Bringing, Exchange, Meet, Member, exchange_name
 from paceline.messages.shared import Contribution
 from paceline.messages.trainer import Tick
@@ -46,18 +43,6 @@ from paceline.pace.policy import (
     quorum_of,
     weigh,
 )
-
-
-class RoundTick(msgspec.Struct, frozen=True):
-    """A trainer's tick of the open round."""
-
-    incarnation: int
-    number: int
-    window: Window
-    records: int
-    is_prepared: bool
-    ends_step: bool
-    exchange: int = 0
 
 
 def _is_uneven(state: Durable) -> bool:
@@ -78,7 +63,7 @@ class Rounds:
     """
 
     def __init__(self) -> None:
-        self.open: dict[int, dict[str, RoundTick]] = {}
+        self.open: dict[int, dict[str, Tick]] = {}
         self.meets: dict[int, dict[str, Meet]] = {}
         self._quorums: dict[int, Quorum] = {}  # {part: when who came}
         self._went_on_s: dict[str, float] = {}  # {trainer: since when it computes}
@@ -89,16 +74,7 @@ class Rounds:
 
     def tick(self, trainer: str, tick: Tick) -> None:
         """A trainer has come to the open round, with a prepared push or without."""
-        entry = RoundTick(
-            tick.incarnation,
-            tick.number,
-            tick.window,
-            tick.records,
-            tick.is_prepared,
-            tick.ends_step,
-            tick.exchange,
-        )
-        self.open.setdefault(tick.part, {})[trainer] = entry
+        self.open.setdefault(tick.part, {})[trainer] = tick
 
     def drop(self, trainer: str) -> None:
         """A trainer is lost or gone, or has given its leases back: its ticks are void."""

@@ -64,49 +64,6 @@ from paceline.lazy_names import loader
 if TYPE_CHECKING:
     from paceline.launch.job.claiming import claimed
 
-__all__ = [
-    "GROUP_INDEX",
-    "JOB_DIR",
-    "KEPT_MEMORY",
-    "LOOPBACK",
-    "OBSERVER",
-    "ROLE",
-    "RUNS",
-    "THREADS",
-    "Command",
-    "JobDir",
-    "Place",
-    "RunFile",
-    "Transport",
-    "UserScript",
-    "Wires",
-    "call_running",
-    "call_until_done",
-    "claimed",
-    "door_addresses",
-    "file_of",
-    "find_job",
-    "find_running",
-    "fresh_job_dir",
-    "hold_addresses",
-    "hold_sockets",
-    "load_plugins",
-    "read_place",
-    "read_quiet",
-    "remove_secret",
-    "remove_sockets",
-    "require_files",
-    "require_named",
-    "require_script",
-    "require_utf8",
-    "resolved",
-    "resume_command",
-    "role_command",
-    "trainer_threads",
-    "with_failpoints",
-    "write_secret",
-]
-
 # Hidden from type checkers: a visible __getattr__ would make every misspelt name typed.
 if not TYPE_CHECKING:
     __getattr__ = loader(__name__, {"claimed": "paceline.launch.job.claiming"})

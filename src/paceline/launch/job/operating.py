@@ -5,7 +5,7 @@ Waits: `call_running`, for `ANSWER_S` at most: the coordinator may be coming bac
 
 import os
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import cast
 
@@ -51,16 +51,13 @@ def find_job(root: Path) -> JobDir:
 
 
 def _running(root: Path) -> list[JobDir]:
-    found = [JobDir(path.parent) for path in sorted(root.glob("*/run.json"))]
-    return [job for job in found if (run := _run_of(job)) is not None and _is_alive(run)]
-
-
-def _run_of(job: JobDir) -> RunFile | None:
-    """What runs in a folder that nobody has named; whose file is torn, nothing does."""
-    try:
-        return job.read_run()
-    except (StoreError, UsageError):
-        return None
+    found = []
+    for path in sorted(root.glob("*/run.json")):
+        job = JobDir(path.parent)
+        with suppress(StoreError, UsageError):  # whose file is torn, nothing runs there
+            if (run := job.read_run()) is not None and _is_alive(run):
+                found.append(job)
+    return found
 
 
 def _is_alive(run: RunFile) -> bool:

@@ -8,7 +8,6 @@
     group                a trainer of several processes
     parent, exits        what the kernel is asked for, and tells
     signals              being asked to stop, or to leave
-    log_streams          output into a log whose disk may be full
 
 What needs torch loads when it is asked for.
 """
@@ -25,22 +24,6 @@ from paceline.lazy_names import loader
 if TYPE_CHECKING:
     from paceline.launch.processes.forkserver import ForkServer
     from paceline.launch.processes.group import group_place
-
-__all__ = [
-    "Child",
-    "ForkServer",
-    "Interrupts",
-    "LeaveNotice",
-    "Signals",
-    "end_all",
-    "explain_exit",
-    "group_place",
-    "is_crash",
-    "open_coordinator",
-    "open_server",
-    "signs_of_life",
-    "wait_any",
-]
 
 _LAZY = {  # {name: the module that defines it}
     "ForkServer": "paceline.launch.processes.forkserver",

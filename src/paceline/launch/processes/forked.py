@@ -21,6 +21,7 @@ seeds: forked children share NumPy's global random state unless they are seeded 
 import atexit
 import gc
 import importlib
+import io
 import os
 import runpy
 import signal
@@ -29,7 +30,7 @@ import sys
 import threading
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TextIO, final
 
 import msgspec
 
@@ -40,15 +41,18 @@ from paceline.errors import (
     PeerLost,
     Preempted,
     StoreFull,
+    why_full,
 )
 from paceline.launch.job import ROLE, THREADS
 from paceline.launch.processes.exits import exit_code_of
 from paceline.launch.processes.group import open_group, wait_group
-from paceline.launch.processes.log_streams import open_log
 from paceline.launch.processes.parent import die_with_parent, name_process
 from paceline.launch.processes.role import run_role
 from paceline.transport.frames import CONTROL_LIMITS
 from paceline.transport.streams import FrameChannel
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
 
 PRELOADED = (
     "torch",
@@ -102,23 +106,14 @@ class Reaped(msgspec.Struct, frozen=True, tag=True):
 
 Request = Fork | Reap
 Answer = Ready | Forked | Failed | Reaped
-_ANSWERS: msgspec.msgpack.Decoder[Answer] = msgspec.msgpack.Decoder(Answer)
-_REQUESTS: msgspec.msgpack.Decoder[Request] = msgspec.msgpack.Decoder(Request)
-
-
-def to_fork_server(end: socket.socket) -> FrameChannel[Answer]:
-    """The launcher's end."""
-    return FrameChannel(end, _ANSWERS, LIMITS, "the fork server")
-
-
-def to_launcher(end: socket.socket) -> FrameChannel[Request]:
-    """The fork server's end."""
-    return FrameChannel(end, _REQUESTS, LIMITS, "the launcher")
+ANSWERS: msgspec.msgpack.Decoder[Answer] = msgspec.msgpack.Decoder(Answer)
+REQUESTS: msgspec.msgpack.Decoder[Request] = msgspec.msgpack.Decoder(Request)
 
 
 def main() -> None:
     """Serve until the launcher goes."""
-    channel = to_launcher(socket.socket(fileno=int(sys.argv[1])))
+    end = socket.socket(fileno=int(sys.argv[1]))
+    channel = FrameChannel(end, REQUESTS, LIMITS, "the launcher")
     die_with_parent(int(sys.argv[2]), signal.SIGKILL)
     for name in sys.argv[3:]:
         importlib.import_module(name)
@@ -149,6 +144,69 @@ def _reap(pid: int) -> int:
         return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
     except ChildProcessError:  # reaped by somebody else: nobody knows how it ended
         return -signal.SIGKILL
+
+
+@final
+class LogFile(io.RawIOBase):
+    """A descriptor that takes everything, and keeps what its disk does.
+
+    A ``print`` must not end a script because there is no space for its line: the line is
+    lost, and the log says how many bytes were once there is space again.
+    """
+
+    def __init__(self, descriptor: int, name: str) -> None:
+        """Write to this descriptor, which stays open; ``name`` is as Python has it."""
+        super().__init__()
+        self.name = name
+        self._descriptor = descriptor
+        self._lost = 0  # bytes, since the last ones that were written
+
+    def fileno(self) -> int:
+        """The descriptor."""
+        return self._descriptor
+
+    def writable(self) -> bool:
+        """It is."""
+        return True
+
+    def write(self, data: "ReadableBuffer", /) -> int:
+        """Write all of it, or lose what the disk does not take."""
+        whole = memoryview(data).cast("B")
+        rest = whole
+        try:
+            if self._lost and rest:
+                said = f"(the disk was full: {self._lost:,} bytes are missing here)\n"
+                os.write(self._descriptor, said.encode())
+                self._lost = 0
+            while rest:
+                rest = rest[os.write(self._descriptor, rest) :]
+        except OSError as error:
+            if why_full(error) is None:
+                raise
+            self._lost += len(rest)
+        return len(whole)
+
+
+def open_log(path: bytes) -> None:
+    """Let standard output and error go to this log; without one, to where they went."""
+    try:
+        log = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    except OSError as error:
+        if why_full(error) is None:
+            raise
+    else:
+        os.dup2(log, 1)
+        os.dup2(log, 2)
+        os.close(log)
+    sys.stdout = _text(1, sys.stdout)
+    sys.stderr = _text(2, sys.stderr)
+
+
+def _text(descriptor: int, like: TextIO) -> io.TextIOWrapper:
+    raw: Any = LogFile(descriptor, like.name)  # Any: as Python itself does it, unbuffered
+    return io.TextIOWrapper(
+        raw, encoding=like.encoding, errors=like.errors, write_through=True
+    )
 
 
 def _become(request: Fork) -> None:

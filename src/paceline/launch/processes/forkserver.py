@@ -26,6 +26,7 @@ from typing import NamedTuple, final
 from paceline.errors import FrameRefused, JobFailed, PeerLost, TransportError
 from paceline.launch.job import KEPT_MEMORY, Command
 from paceline.launch.processes.forked import (
+    ANSWERS,
     LIMITS,
     PRELOADED,
     Answer,
@@ -35,7 +36,6 @@ from paceline.launch.processes.forked import (
     Ready,
     Reap,
     Reaped,
-    to_fork_server,
 )
 from paceline.launch.processes.process import GONE_S, Child, log_size, spawn, wait_any
 from paceline.timing import Clock, Deadline
@@ -168,7 +168,7 @@ class Generation:
         """It is not ready yet; process and channel (with a time-out) are ended here."""
         self.process = process
         self.is_ready = False
-        self._channel = to_fork_server(channel)
+        self._channel = FrameChannel(channel, ANSWERS, LIMITS, "the fork server")
         self._is_over = False  # reaped
 
     def look_ready(self) -> None:

@@ -52,12 +52,12 @@ def group_place() -> GroupPlace | None:
     return _places[0] if _places else None
 
 
-def open_group(environ: Mapping[str, str] = os.environ) -> None:
+def open_group() -> None:
     """Become all ranks of a trainer, if the environment names several.
 
     Returns once in each of them, as if each had been started by itself.
     """
-    place = read_place(environ)
+    place = read_place(os.environ)
     if place is None or place.size == 1:
         return
     size = place.size

@@ -22,9 +22,12 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from types import FrameType
-from typing import Any, Protocol, final
+from typing import TYPE_CHECKING, Any, final
 
 from paceline.errors import PREEMPTED_EXIT_CODE
+
+if TYPE_CHECKING:
+    from paceline.trainer.membership import Presence
 
 CAUGHT = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 ABANDON_S = 3.0
@@ -145,19 +148,6 @@ def _forget() -> None:
     signal.pthread_sigmask(signal.SIG_UNBLOCK, caught)
 
 
-class Leaver(Protocol):
-    """What can be told to leave; a `Session`."""
-
-    def leave_soon(self, reason: str) -> None:
-        """Leave at the next batch."""
-
-    def abandon(self) -> None:
-        """Give up what is held."""
-
-    def is_idle(self) -> bool:
-        """Whether nothing is held."""
-
-
 @final
 class LeaveNotice:
     """Tells one session when SIGTERM comes, as clouds and schedulers send it.
@@ -174,7 +164,7 @@ class LeaveNotice:
 
     def __init__(
         self,
-        session: Leaver,
+        session: "Presence",
         wait_s: Callable[[float], object] = time.sleep,
         end: Callable[[int], object] = os._exit,
     ) -> None:

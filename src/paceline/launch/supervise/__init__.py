@@ -18,16 +18,3 @@ from paceline.launch.supervise.supervision import (
     SAVE_S,
     Supervision,
 )
-
-__all__ = [
-    "LEAVE_S",
-    "NOT_SAVED",
-    "RESTARTS_IN_A_ROW",
-    "SAVE_S",
-    "CoordinatorLink",
-    "Ended",
-    "Launcher",
-    "Supervision",
-    "failure_of",
-    "write_failure",
-]

@@ -35,7 +35,6 @@ from paceline.launch.supervise.run_events import (
     EndInterrupted,
     Finish,
     GiveUp,
-    HeldUp,
     Kill,
     Retire,
     RunInterrupted,
@@ -284,8 +283,7 @@ class Launcher:
         for said in self._troubles.note(status.trouble, now):
             self._show.say(said)
         self._show.show(status, sum(self._supervision.restarts.values()), now)
-        happening = HeldUp(status) if isinstance(orders, JobStatus) else orders
-        return self._supervision.apply(happening, now)
+        return self._supervision.apply(orders, now)
 
     def _ask_once_more(self) -> None:
         if not self._is_answered:

@@ -36,12 +36,6 @@ class CoordinatorSilent(NamedTuple):
     signs: int | None = None
 
 
-class HeldUp(NamedTuple):
-    """The coordinator answered that nothing can be journalled; ``status`` says why."""
-
-    status: JobStatus
-
-
 class RunInterrupted(NamedTuple):
     """The user wants the run to end, in good order."""
 
@@ -90,13 +84,14 @@ class EndInterrupted(NamedTuple):
     reason: str
 
 
+# A `JobStatus` alone: the coordinator answers, and nothing can be journalled.
 Happening = (
     Started
     | Exited
     | ScriptFailed
     | LauncherOrders
     | CoordinatorSilent
-    | HeldUp
+    | JobStatus
     | RunInterrupted
     | None
 )

@@ -40,7 +40,6 @@ from paceline.launch.supervise.run_events import (
     Finish,
     GiveUp,
     Happening,
-    HeldUp,
     Kill,
     Retire,
     RunInterrupted,
@@ -122,8 +121,8 @@ class Supervision:
             decisions += self._answered(happening, now)
         elif isinstance(happening, CoordinatorSilent):
             decisions += self._unanswered(happening, now)
-        elif isinstance(happening, HeldUp):
-            decisions += self._held_up(happening.status, now)
+        elif isinstance(happening, JobStatus):
+            decisions += self._held_up(happening, now)
         elif isinstance(happening, RunInterrupted):
             self._is_interrupted = True
         decisions += self._draining(now)

@@ -19,5 +19,3 @@ Pure, like all of `paceline.params`.
 
 from paceline.params.codecs.codec import Codec, Float32s
 from paceline.params.codecs.named import codec_of, codes_blocks_of, value_codec
-
-__all__ = ["Codec", "Float32s", "codec_of", "codes_blocks_of", "value_codec"]

@@ -44,32 +44,6 @@ if TYPE_CHECKING:
     from paceline.params.rows.table import RowTable
     from paceline.params.rows.values import ValueTable
 
-__all__ = [
-    "Array",
-    "Distinct",
-    "Float32s",
-    "IdMap",
-    "Int64s",
-    "RowSnapshot",
-    "RowStep",
-    "RowTable",
-    "ValueTable",
-    "combine_equal",
-    "combine_rows",
-    "combine_rule",
-    "counts_table_steps",
-    "distinct_ids",
-    "modules_of_rules",
-    "require_rule",
-    "rule_failed",
-    "sum_duplicates",
-    "table_key",
-    "twin_by_now",
-    "twin_of",
-    "unique_ids",
-    "unique_inverse",
-]
-
 _LAZY = {  # {name: the module that defines it}
     "Array": "paceline.params.rows.combining",
     "Distinct": "paceline.params.rows.distinct",

@@ -17,13 +17,3 @@ from paceline.server.answers.lock_requests import Locking
 from paceline.server.answers.pushes import Pushes, answer_early
 from paceline.server.answers.reads import Reads
 from paceline.server.answers.values import answer_values
-
-__all__ = [
-    "Locking",
-    "Pushes",
-    "Reads",
-    "answer_early",
-    "answer_kept",
-    "answer_values",
-    "give",
-]

@@ -17,5 +17,3 @@ from paceline.server.decisions.state import ServerState
 from paceline.server.decisions.taking import SlotMarks
 from paceline.server.decisions.tracked import TrackedState, TrackedStates
 from paceline.server.decisions.voids import KeptVoid
-
-__all__ = ["KeptVoid", "ServerState", "SlotMarks", "TrackedState", "TrackedStates"]

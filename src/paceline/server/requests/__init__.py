@@ -18,13 +18,3 @@ from paceline.server.requests.early_gradients import (
     Gradients,
 )
 from paceline.server.requests.layouts import PartLayout, layout_of
-
-__all__ = [
-    "ComingBytes",
-    "EarlyGradients",
-    "Gradients",
-    "PartLayout",
-    "coded_block_bytes",
-    "decode_push",
-    "layout_of",
-]

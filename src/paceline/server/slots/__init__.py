@@ -16,17 +16,3 @@ from paceline.server.slots.block_reads import BlockReads
 from paceline.server.slots.rounds import Contributed, agreed_hyper, count_bytes
 from paceline.server.slots.slots import Slots, SlotTensors
 from paceline.server.slots.turns import Action, SlotRunners, nothing
-
-__all__ = [
-    "Action",
-    "Actions",
-    "BlockReads",
-    "Contributed",
-    "SlotRunners",
-    "SlotTensors",
-    "Slots",
-    "agreed_hyper",
-    "at_rate",
-    "count_bytes",
-    "nothing",
-]

@@ -23,21 +23,3 @@ from paceline.store.blobs.contents import (
     write_constants,
 )
 from paceline.store.blobs.retries import Patience
-
-__all__ = [
-    "FOLDER",
-    "BlobStore",
-    "Patience",
-    "constants_of",
-    "describe_bytes",
-    "digest",
-    "digests",
-    "get_bytes",
-    "is_bare_name",
-    "is_constant_name",
-    "put_bytes",
-    "read_constants",
-    "remove_bytes",
-    "verify_constants",
-    "write_constants",
-]

@@ -123,15 +123,11 @@ def get_bytes(store: BlobStore, kept: KeptBytes) -> bytes:
         StoreError: the storage fails.
     """
     place = store.folder(_VALUES)
-    where = f"{place.url}/{kept.digest}"
-    size = place.size(kept.digest)
-    if size is None:
-        raise CheckpointCorrupt(f"{where}: the file is missing")
-    if size != kept.bytes:
-        raise CheckpointCorrupt(f"{where}: expected {kept.bytes} bytes, came {size}")
+    place.verify_size(FileEntry(kept.digest, kept.bytes, ""))
     data = place.read(kept.digest)
     came = describe_bytes(data).digest
     if came != kept.digest:
+        where = f"{place.url}/{kept.digest}"
         raise CheckpointCorrupt(f"{where}: expected xxh3 {kept.digest}, came {came}")
     return data
 

@@ -28,7 +28,7 @@ DTYPES: Final = {  # {torch's word: (safetensors' word, bytes of an element)}
     "float64": ("F64", 8),
 }
 
-FROZEN_DTYPES: Final = {  # the same, of what is only kept
+FROZEN_DTYPES: Final = {  # the same, of what is only kept; rows are of some of them
     **DTYPES,
     "float8_e4m3fn": ("F8_E4M3", 1),
     "float8_e5m2": ("F8_E5M2", 1),
@@ -42,17 +42,6 @@ FROZEN_DTYPES: Final = {  # the same, of what is only kept
     "int32": ("I32", 4),
     "int64": ("I64", 8),
     "complex64": ("C64", 8),
-}
-
-ROW_DTYPES: Final = {  # {numpy's word: safetensors'}
-    "float16": "F16",
-    "float32": "F32",
-    "float64": "F64",
-    "int8": "I8",
-    "int16": "I16",
-    "int32": "I32",
-    "int64": "I64",
-    "uint8": "U8",
 }
 
 

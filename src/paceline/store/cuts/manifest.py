@@ -20,7 +20,7 @@ one at a time may commit.
 
 import math
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from typing import Final, NamedTuple
 
 import msgspec
@@ -252,19 +252,17 @@ def _wrong(manifest: Manifest, folder: str) -> str | None:
     if came != manifest.queue_xxh3:
         return f"expected the queue's xxh3 to be {manifest.queue_xxh3}, came {came}"
     num_bytes = sum(entry.bytes for entry in manifest.entries())
-    return wrong_files(manifest.files, MANIFEST_NAME) or wrong_plans(
-        manifest.plans, num_bytes
-    )
+    return wrong_files(manifest) or wrong_plans(manifest.plans, num_bytes)
 
 
 MAX_DIM: Final = 1 << 20  # values of a row
 
 
-def wrong_files(files: Mapping[str, Sequence[FileEntry]], taken: str) -> str | None:
-    """What is wrong with a cut's files, if anything; ``taken`` is no name of theirs."""
-    entries = [entry for entries in files.values() for entry in entries]
-    for name in [*files, *(entry.name for entry in entries)]:
-        if not is_bare_name(name) or name == taken:
+def wrong_files(manifest: Manifest) -> str | None:
+    """What is wrong with a cut's files, if anything."""
+    entries = manifest.entries()
+    for name in [*manifest.files, *(entry.name for entry in entries)]:
+        if not is_bare_name(name) or name == MANIFEST_NAME:
             return f"{name!r} cannot be the name of a server or a file of a cut"
     names = [entry.name for entry in entries]
     if len(set(names)) != len(names):

@@ -13,15 +13,3 @@ from paceline.trainer.client.connections import Courier
 from paceline.trainer.client.driver import Attach, Driver, Payload, Sent, bare
 from paceline.trainer.client.lock_renewal import HeldLock
 from paceline.trainer.client.waits import LOOK_EVERY_S, Waits
-
-__all__ = [
-    "LOOK_EVERY_S",
-    "Attach",
-    "Courier",
-    "Driver",
-    "HeldLock",
-    "Payload",
-    "Sent",
-    "Waits",
-    "bare",
-]

@@ -19,16 +19,3 @@ from paceline.trainer.encoding.tensor_bytes import (
     on_cpu,
     plain,
 )
-
-__all__ = [
-    "GradientCoding",
-    "HostGradients",
-    "ParameterMemory",
-    "all_finite",
-    "byte_array",
-    "cut",
-    "decode_state",
-    "encode_state",
-    "on_cpu",
-    "plain",
-]

@@ -19,16 +19,3 @@ from paceline.trainer.engine.unsharing import (
     why_not_unshared,
 )
 from paceline.trainer.engine.unstepped import Steps
-
-__all__ = [
-    "Calls",
-    "Scaled",
-    "SharedModel",
-    "StepWarning",
-    "Steps",
-    "Tracker",
-    "TrainerEngine",
-    "forget_model",
-    "unshare_part",
-    "why_not_unshared",
-]

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from paceline.trainer.group.leader import Leader
     from paceline.trainer.group.wire import GroupPlace
 
-__all__ = ["Follower", "GroupPlace", "Leader"]
-
 _LAZY = {  # {name: the module that defines it}
     "Follower": "paceline.trainer.group.follower",
     "GroupPlace": "paceline.trainer.group.wire",

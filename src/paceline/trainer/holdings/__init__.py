@@ -18,15 +18,3 @@ from paceline.trainer.holdings.leases import (
     hand_back,
 )
 from paceline.trainer.holdings.parts import SharedPart, Writing
-
-__all__ = [
-    "LeaseWork",
-    "Leases",
-    "Nothing",
-    "SharedPart",
-    "Writing",
-    "drop_unstepped",
-    "find_ahead",
-    "give_up",
-    "hand_back",
-]

@@ -26,25 +26,3 @@ from paceline.trainer.loop.script_changes import (
     to_be_set,
 )
 from paceline.trainer.loop.stages import Batches, Cutting, Stage, Stages, run_stage
-
-__all__ = [
-    "Batches",
-    "Changes",
-    "Cutting",
-    "Stage",
-    "Stages",
-    "TaskReader",
-    "check_lookahead",
-    "check_models",
-    "check_process",
-    "check_step",
-    "check_steps",
-    "deliver",
-    "has_batch",
-    "leaving_anyhow",
-    "process_rests",
-    "run_stage",
-    "step_atomic",
-    "step_whole",
-    "to_be_set",
-]

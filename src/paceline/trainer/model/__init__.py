@@ -29,26 +29,3 @@ from paceline.trainer.model.watched import (
     check_initialized,
     let_rest,
 )
-
-__all__ = [
-    "Buffers",
-    "Factor",
-    "Frozen",
-    "KeptGroups",
-    "Schedules",
-    "StateElsewhere",
-    "WatchedModel",
-    "WatchedValues",
-    "changed_by_script",
-    "check_initialized",
-    "check_state",
-    "keep_own",
-    "let_rest",
-    "load_own_state",
-    "own_state",
-    "refuse_copy",
-    "release",
-    "step_own",
-    "why_not_kept",
-    "why_not_tracked",
-]

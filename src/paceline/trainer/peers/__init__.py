@@ -16,20 +16,3 @@ from paceline.trainer.peers.collective import CollectiveCall, Kind, Operation, S
 from paceline.trainer.peers.events import SEND_S, Event, PeerEvents
 from paceline.trainer.peers.link import NO_LINK, PeerLink, PeerWires
 from paceline.trainer.peers.reduction import Array, How
-
-__all__ = [
-    "NO_LINK",
-    "SEND_S",
-    "Array",
-    "CollectiveCall",
-    "Collectives",
-    "Event",
-    "How",
-    "Kind",
-    "Operation",
-    "PeerEvents",
-    "PeerLink",
-    "PeerWires",
-    "Slice",
-    "check_call",
-]

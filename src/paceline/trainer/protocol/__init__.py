@@ -29,19 +29,3 @@ from paceline.trainer.protocol.tables import (
     take_locks,
 )
 from paceline.trainer.protocol.tracking import Tracking
-
-__all__ = [
-    "LOST_BEFORE_BREAK",
-    "Changed",
-    "Coming",
-    "StandingThen",
-    "Tracking",
-    "TrainerProtocol",
-    "check_order",
-    "let_go",
-    "push_alone_together",
-    "set_between",
-    "set_within",
-    "take_locks",
-    "unshare",
-]

@@ -22,19 +22,3 @@ from paceline.trainer.rows.routing import (
     row_requests,
 )
 from paceline.trainer.rows.table_rows import TableRows
-
-__all__ = [
-    "Embedding",
-    "EmbeddingRows",
-    "Expected",
-    "Mode",
-    "Prefetcher",
-    "Replica",
-    "Requests",
-    "RowReader",
-    "TableRows",
-    "WantedRows",
-    "attaching",
-    "pushed_with",
-    "row_requests",
-]

@@ -13,5 +13,3 @@ from paceline.trainer.share.allreduce_model import share_between
 from paceline.trainer.share.optimizer import SharedOptimizer
 from paceline.trainer.share.refusals import check_arguments
 from paceline.trainer.share.sharing import Sharing
-
-__all__ = ["SharedOptimizer", "Sharing", "check_arguments", "share_between"]

@@ -13,5 +13,3 @@
 
 from paceline.trainer.tables.arguments import describe_table
 from paceline.trainer.tables.table import Table
-
-__all__ = ["Table", "describe_table"]

@@ -19,16 +19,3 @@ from paceline.trainer.tensors.part_tensors import PartTensors, TableManner
 from paceline.trainer.tensors.payload import hyper_of
 from paceline.trainer.tensors.repacing import has_lost, take_pace
 from paceline.trainer.tensors.sparse_weights import coalesced
-
-__all__ = [
-    "Deltas",
-    "GatherChoice",
-    "Gradients",
-    "PartTensors",
-    "TableManner",
-    "coalesced",
-    "has_lost",
-    "hyper_of",
-    "take_pace",
-    "why_not_early",
-]

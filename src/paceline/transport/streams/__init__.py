@@ -22,19 +22,3 @@ from paceline.transport.streams.sockets import (
     place_reached,
     reach,
 )
-
-__all__ = [
-    "Door",
-    "Frame",
-    "FrameChannel",
-    "Place",
-    "Placed",
-    "Received",
-    "StreamListener",
-    "TcpDoor",
-    "UnixDoor",
-    "connect_stream",
-    "hold_port",
-    "place_reached",
-    "reach",
-]

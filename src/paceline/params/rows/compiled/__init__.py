@@ -17,14 +17,3 @@ from paceline.params.rows.compiled.signatures import (
     Int64s,
     compiled,
 )
-
-__all__ = [
-    "IDS",
-    "INDEXES",
-    "Float32s",
-    "Int64s",
-    "compiled",
-    "kernels",
-    "mix64",
-    "step_kernels",
-]

@@ -103,8 +103,6 @@ SETS = {
             "tables.factorisation.models",
             small="--models rotation,push-pull --rates 0.02",
         ),
-        Command("table_stragglers", "tables.stragglers", small="--only k-means"),
-        Command("allreduce", "tables.allreduce", small="--small"),
     ),
 }
 MODULES = {

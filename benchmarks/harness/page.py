@@ -56,8 +56,6 @@ TITLES = {  # {name of a record: what stands above it}, in the page's order
     "topics": "Topics on tables",
     "clusters": "k-means on tables",
     "classification": "Logistic regression on tables",
-    "allreduce": "Values reduced over all trainers",
-    "table_stragglers": "Models of computation beside a slow trainer",
     "simulator": "The simulator",
 }
 ENOUGH_RUNS = 5

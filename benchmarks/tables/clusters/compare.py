@@ -75,7 +75,7 @@ def run_ours(chosen: Candidate, plan: Plan, place: Path, run: Run) -> Lloyd:
     is_cut = chosen.is_uneven and chosen.model in FREE
     parts = UNEVEN_PARTS if is_cut else chosen.number
     flags = flags_of(model=chosen.model, parts=parts, out=out, **plan._asdict())
-    words = (place, SLOWER if chosen.is_uneven else 1, 0, *flags)
+    words = (place, SLOWER if chosen.is_uneven else 1, *flags)
     run.job(SCRIPT, words, place, job_config("async", chosen.number))
     with np.load(out) as found:
         seconds, centroids = found["seconds"], found["centroids"]

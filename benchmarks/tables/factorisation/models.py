@@ -85,8 +85,8 @@ class Place(NamedTuple):
     run: Run
 
 
-def run_once(place: Place, model: str, slices: int, rate: float, slow: int = -1) -> Result:
-    """One job of four trainers; ``slow``: which of them sleeps four times as long."""
+def run_once(place: Place, model: str, slices: int, rate: float) -> Result:
+    """One job of four trainers."""
     folder, num_ratings = place.run.place(), 90_000
     told = Told(
         data=str(place.data),
@@ -99,7 +99,6 @@ def run_once(place: Place, model: str, slices: int, rate: float, slow: int = -1)
         blocks=slices * TRAINERS,
         slices=slices,
         sleep_s=EPOCH_S / num_ratings,
-        slow=slow,
     )
     words = (msgspec.json.encode(told).decode(),)
     place.run.job(SCRIPT, words, folder, job_config("sync", trainers=TRAINERS))

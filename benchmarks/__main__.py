@@ -82,6 +82,7 @@ SETS = {
         Command("paces", "pace.stragglers"),
         Command("diloco", "pace.diloco", small="--times 1 --batches 400 --rates 0.02"),
         Command("dial", "pace.dial.experiments", small="--only bound --seeds 1"),
+        Command("predictions", "pace.predictions", small="--trainers 2 --batches 20"),
     ),
     "tables": (
         Command(
@@ -107,7 +108,6 @@ SETS = {
 }
 MODULES = {
     **{command.name: command.module for found in SETS.values() for command in found},
-    "predictions": "pace.predictions",
     "page": "harness.page",
 }
 

@@ -117,7 +117,7 @@ def measure(
         for model, found in floors.items():
             place = run.place()
             words = flags_of(out=place / "result.json", model=model, steps=run.flags.steps)
-            run.script(FLOORS, words, place)
+            run.script(FLOORS, place, words)
             found.append(result(place))
     for case in cases:
         runs[case].append(ask(case, is_counted=True))

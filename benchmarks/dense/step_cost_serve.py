@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from benchmarks.harness.environments import one_thread
-from benchmarks.harness.processes import fork_server, job_config, wait_job, wait_script
+from benchmarks.harness.processes import fork_server, job_config, wait_job, wait_scripts
 from paceline.launch.job.commands import UserScript
 from paceline.launch.processes.forkserver import ForkServer
 
@@ -51,7 +51,7 @@ def run_once(case: Case, folder: Path, forks: ForkServer, *, is_counted: bool) -
     else:
         own = {"PACELINE_JOB_DIR": str(folder / "job"), "PACELINE_QUIET": "1"}
         changes = {**one_thread(), **own}
-        wait_script(forks, LOOPS, words, changes, folder / "log", LIMIT_S)
+        wait_scripts(forks, LOOPS, [words], changes, folder / "log", LIMIT_S)
     found: Found = json.loads(out.read_text(encoding="utf-8"))
     steps = (case.blocks + 1) * case.steps
     found["calls"] |= {n: count / steps for n, count in written(folder / "job").items()}

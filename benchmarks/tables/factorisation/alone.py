@@ -57,5 +57,5 @@ def measure(told: Told) -> Alone:
 
 
 if __name__ == "__main__":
-    TOLD = msgspec.json.decode(sys.argv[2], type=Told)
+    TOLD = msgspec.json.decode(sys.argv[1], type=Told)
     Path(TOLD.out).write_bytes(msgspec.json.encode(measure(TOLD)))

@@ -38,7 +38,6 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
         parts: of the documents.
         look_every: epochs between looks at the likelihood.
         priors: alpha and beta.
-        seed: of what is drawn.
         slices: blocks of words for each part.
     """
 
@@ -50,7 +49,6 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
     parts: int
     look_every: int
     priors: tuple[float, float]
-    seed: int = 0
     slices: int = 2
 
 
@@ -91,7 +89,7 @@ def read_work(told: Told) -> lda.Work:
             corpus.Corpus(arrays[f"{kind}words"], arrays[f"{kind}starts"], names, [])
             for kind in ("", "held_")
         )
-    sizes = told.topics, told.epochs, told.parts, told.seed, told.look_every
+    sizes = told.topics, told.epochs, told.parts, 0, told.look_every
     train, held_out = (
         texts._replace(titles=[""] * texts.num_documents) for texts in (train, held_out)
     )

@@ -82,6 +82,7 @@ SETS = {
         Command("paces", "pace.stragglers"),
         Command("diloco", "pace.diloco", small="--times 1 --batches 400 --rates 0.02"),
         Command("dial", "pace.dial.experiments", small="--only bound --seeds 1"),
+        Command("predictions", "pace.predictions", small="--trainers 2 --batches 20"),
     ),
     "tables": (
         Command(
@@ -103,13 +104,10 @@ SETS = {
             "tables.factorisation.models",
             small="--models rotation,push-pull --rates 0.02",
         ),
-        Command("table_stragglers", "tables.stragglers", small="--only k-means"),
-        Command("allreduce", "tables.allreduce", small="--small"),
     ),
 }
 MODULES = {
     **{command.name: command.module for found in SETS.values() for command in found},
-    "predictions": "pace.predictions",
     "page": "harness.page",
 }
 

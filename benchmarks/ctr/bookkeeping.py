@@ -10,19 +10,15 @@ else, every message too, is the same. Runs are interleaved, each in processes of
 and held-out losses are compared first. On a machine that others use as well, rates differ
 by more than 3 % from run to run; the processor time of all processes of the job, which is
 compared too, differs less.
-
-Exit status: 0; 1 if the losses differ. A goal that is missed is told, and is no failure.
 """
 
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from benchmarks.ctr import compare as ctr
 from benchmarks.harness.bench import TIMES, Found, Run, bench
-from benchmarks.harness.figures import Figure, Profile, compared
-from benchmarks.harness.goals import wanted
-from benchmarks.harness.record import spread
+from benchmarks.harness.figures import Figure, Measure, Profile, compared, measured, medians
 
 WITH, WITHOUT = "with", "without"
 OFF = "benchmarks.ctr.bookkeeping_off_now"
@@ -32,9 +28,7 @@ Runs = Mapping[str, Sequence[ctr.Trained]]  # {with or without: runs}
 
 def compare_losses(runs: Runs) -> tuple[bool, str]:
     """Whether both have learned the same, and what."""
-    losses = {
-        side: spread([run.loss for run in found]).median for side, found in runs.items()
-    }
+    losses = medians(runs, lambda run: run.loss)
     is_equal = abs(losses[WITH] / losses[WITHOUT] - 1) <= ctr.LOSS_WITHIN
     told = f"held-out loss {losses[WITH]:.4f} with, {losses[WITHOUT]:.4f} without"
     return is_equal, told
@@ -42,22 +36,14 @@ def compare_losses(runs: Runs) -> tuple[bool, str]:
 
 def figures_of(runs: Runs) -> list[Figure]:
     """Records per second, then processor time; without bookkeeping is the floor."""
-    measures: tuple[tuple[str, Callable[[ctr.Trained], float], bool], ...] = (
-        ("records/s", lambda run: run.rate, True),
-        ("ms of all processors, of a step", lambda run: sum(run.cpu_ms.values()), False),
+    used = "ms of all processors, of a step"
+    return measured(
+        runs,
+        Measure("journal and exactly-once", "records/s", lambda run: run.rate, True),
+        Measure("their processor time", used, lambda run: sum(run.cpu_ms.values())),
+        who=lambda side: f"paceline, {side}",
+        kind=lambda side: "ours" if side == WITH else "floor",
     )
-    return [
-        Figure(
-            "journal and exactly-once" if is_more_better else "their processor time",
-            f"paceline, {side}",
-            "ours" if side == WITH else "floor",
-            unit,
-            tuple(map(measure_of, found)),
-            is_more_better,
-        )
-        for unit, measure_of, is_more_better in measures
-        for side, found in runs.items()
-    ]
 
 
 def profiles_of(runs: Runs) -> list[Profile]:
@@ -94,6 +80,6 @@ def main(run: Run) -> Found:
     is_equal, told = compare_losses(runs)
     figures = figures_of(runs)
     rate, bare_rate, spent, bare_spent = figures
-    ratios = [compared(rate, bare_rate, wanted("journal")), compared(spent, bare_spent)]
+    ratios = [compared(rate, bare_rate, "journal"), compared(spent, bare_spent)]
     more = {"plan": plan._asdict()}
     return Found(figures, ratios, told, is_equal, profiles_of(runs), more=more)

@@ -14,22 +14,19 @@ AUC of the test flights is compared by medians over the seeds. Bytes are the ser
 count of gradients and values, both ways, for each step of all trainers. Rates are of the
 whole job, from its first process to its end, on a wire that costs nothing; in
 `benchmarks link` it costs something.
-
-Exit status: 0; 1 if a job trained fewer records than another. A codec that loses more AUC
-than the goal allows is told, and is no failure.
 """
 
 import statistics
 import sys
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 from benchmarks.harness.apart import APART, CODECS, LOSSLESS, pace_of, who_of
 from benchmarks.harness.bench import Found, Run, bench, flags_of, opt
-from benchmarks.harness.figures import Figure, Ratio, compared, judged
-from benchmarks.harness.goals import wanted
+from benchmarks.harness.figures import Figure, Measure, Ratio, compared, judged, measured
 from benchmarks.harness.processes import job_config
-from benchmarks.harness.record import ROOT, say, spread
+from benchmarks.harness.record import ROOT, spread
 from paceline.watch.summary import Summary
 
 sys.path.insert(0, str(ROOT / "examples" / "ctr"))
@@ -70,23 +67,13 @@ def run_of(summary: Summary) -> Trained:
 
 def figures_of(runs: Mapping[str, Sequence[Trained]]) -> list[Figure]:
     """AUC, bytes of a step and rates; no codec is ours as well."""
-    measures = (
-        ("AUC", "AUC", "auc", True),
-        ("sent in a step", "KiB", "sent_kib", False),
-        ("the whole job", "records/s", "rate", True),
+    return measured(
+        runs,
+        Measure("AUC", "AUC", lambda run: run.auc, is_more_better=True),
+        Measure("sent in a step", "KiB", lambda run: run.sent_kib),
+        Measure("the whole job", "records/s", lambda run: run.rate, is_more_better=True),
+        who=who_of,
     )
-    return [
-        Figure(
-            what,
-            who_of(codec),
-            "ours",
-            unit,
-            tuple(getattr(run, measure) for run in found),
-            is_more_better,
-        )
-        for what, unit, measure, is_more_better in measures
-        for codec, found in runs.items()
-    ]
 
 
 def lost(runs: Mapping[str, Sequence[Trained]], codec: str) -> float:
@@ -107,7 +94,7 @@ def ratios_of(
         if codec == LOSSLESS:
             continue
         auc = by_name["AUC", who_of(codec)]
-        loss = judged(auc, wanted("codec"), lost(runs, codec))
+        loss = judged(auc, "codec", lost(runs, codec))
         ratios.append(loss._replace(what="AUC lost"))
         for what in ("sent in a step", "the whole job"):
             pair = (by_name[what, who_of(one)] for one in (codec, LOSSLESS))
@@ -131,16 +118,17 @@ def compare_jobs(runs: Mapping[str, Sequence[Trained]]) -> tuple[bool, str]:
 def main(run: Run) -> Found:
     """The demo with each codec and each seed, in processes of its own."""
     flights.load()  # whoever is first would wait for the data
-    runs: dict[str, list[Trained]] = {codec: [] for codec in (LOSSLESS, *run.flags.codecs)}
-    for seed in range(run.flags.times):
-        for codec, found in runs.items():
-            config = job_config(pace_of(codec), trainers=SIDES, servers=SIDES, seed=seed)
-            words = flags_of(seed=seed, epochs=run.flags.epochs)
-            summary = run.job(SCRIPT, words, run.place(), config, preloaded=(APART,))
-            one = run_of(summary)
-            found.append(one)
-            told = f"AUC {one.auc:.4f}, {one.sent_kib:,.0f} KiB a step"
-            say(f"seed {seed}  {who_of(codec)}: {told}, {one.rate:,.0f} records/s")
+
+    def once(codec: str, place: Path) -> Trained:
+        config = job_config(pace_of(codec), trainers=SIDES, servers=SIDES, seed=run.turn)
+        words = flags_of(seed=run.turn, epochs=run.flags.epochs)
+        return run_of(run.job(SCRIPT, words, place, config, preloaded=(APART,)))
+
+    runs = run.interleaved(
+        (LOSSLESS, *run.flags.codecs),
+        once,
+        lambda codec, one: f"{who_of(codec)}: AUC {one.auc:.4f}, {one.rate:,.0f} records/s",
+    )
     figures = figures_of(runs)
     is_equal, told = compare_jobs(runs)
     return Found(figures, ratios_of(runs, figures), told, is_equal)

@@ -15,9 +15,6 @@ Held-out losses are compared first: beyond 1 % a ratio does not count. Left to i
 Paddle's trainer runs ahead of its own pushes, and learns less in the same steps; the other
 Paddle waits for the pushes of each step. Runs are interleaved, each in processes of its
 own.
-
-Exit status: 0; 1 if the losses of all runs of a library differ from ours. A goal that is
-missed is told, and is no failure.
 """
 
 import contextlib
@@ -36,10 +33,8 @@ from benchmarks.ctr.handed import Handed, Job, write_handed
 from benchmarks.ctr.loops import DIM, HALF_WIDTH, NETWORK_LR, ROWS_LR, Model, Plan
 from benchmarks.harness.bench import TIMES, Found, Run, bench, opt, result
 from benchmarks.harness.environments import one_thread, versions, wait_python
-from benchmarks.harness.figures import Figure, Ratio, compared
-from benchmarks.harness.goals import wanted
+from benchmarks.harness.figures import Figure, Measure, Ratio, compared, measured, medians
 from benchmarks.harness.processes import wait_modules
-from benchmarks.harness.record import spread
 from paceline.config import JobConfig, Uniform
 from paceline.params.rows.initial import fill_initial, init_key
 
@@ -76,13 +71,6 @@ CHANGES = {  # of the environment
     "tensorflow": {"CUDA_VISIBLE_DEVICES": "", "TF_CPP_MIN_LOG_LEVEL": "2"},
     "paddle": {"FLAGS_enable_pir_api": "0"},
 }
-
-
-class Trained(NamedTuple):
-    """One run of one candidate."""
-
-    rate: float  # records per second
-    loss: float  # held out
 
 
 def hand_over(plan: Plan, records: Mapping[str, np.ndarray], folder: Path) -> Job:
@@ -137,7 +125,7 @@ def free_ports(count: int) -> list[int]:
         return [sock.getsockname()[1] for sock in socks]
 
 
-def run_peer(peer: Peer, job: Job, handed: Path, folder: Path, python: Path) -> Trained:
+def run_peer(peer: Peer, job: Job, handed: Path, folder: Path, python: Path) -> ctr.Trained:
     """One run of a peer, in processes of its own."""
     roles, out = ROLES[peer.library], folder / "result.json"
     ports = ",".join(map(str, free_ports(len(roles))))
@@ -148,14 +136,12 @@ def run_peer(peer: Peer, job: Job, handed: Path, folder: Path, python: Path) -> 
     module = f"benchmarks.ctr.with_{peer.library}"
     wait_modules(python, module, commands, environment, folder, LIMIT_S)
     found = result(folder)
-    return Trained(job.timed * job.batch / found["seconds"], found["loss"])
+    return ctr.Trained(job.timed * job.batch / found["seconds"], found["loss"])
 
 
-def equal_losses(runs: Mapping[str, Sequence[Trained]]) -> tuple[dict[str, bool], str]:
+def equal_losses(runs: Mapping[str, Sequence[ctr.Trained]]) -> tuple[dict[str, bool], str]:
     """Whose held-out loss is that of ours: {who: equal}, and what they are."""
-    losses = {
-        who: spread([run.loss for run in found]).median for who, found in runs.items()
-    }
+    losses = medians(runs, lambda run: run.loss)
     equal = {
         who: abs(losses[OURS] / loss - 1) <= ctr.LOSS_WITHIN for who, loss in losses.items()
     }
@@ -171,26 +157,17 @@ def ratios_of(figures: Sequence[Figure], equal: Mapping[str, bool]) -> list[Rati
     libraries = {peer.who: peer.library for peer in PEERS.values()}
     ratios = []
     for other in figures[1:]:
-        goal = wanted(libraries[other.who]) if equal[other.who] else None
+        goal = libraries[other.who] if equal[other.who] else ""
         ratio = compared(figures[0], other, goal)
         against = other.who if equal[other.who] else f"{other.who} (not equal)"
         ratios.append(ratio._replace(against=against))
     return ratios
 
 
-def figures_of(what: str, runs: Mapping[str, Sequence[Trained]]) -> list[Figure]:
+def figures_of(what: str, runs: Mapping[str, Sequence[ctr.Trained]]) -> list[Figure]:
     """Records per second of every candidate."""
-    return [
-        Figure(
-            what,
-            who,
-            "ours" if who == OURS else "peer",
-            "records/s",
-            tuple(run.rate for run in found),
-            is_more_better=True,
-        )
-        for who, found in runs.items()
-    ]
+    rate = Measure(what, "records/s", lambda run: run.rate, is_more_better=True)
+    return measured(runs, rate, kind=lambda who: "ours" if who == OURS else "peer")
 
 
 @bench(
@@ -208,10 +185,9 @@ def main(run: Run) -> Found:
     data, handed = run.folder / "data.npz", run.place()
     job = hand_over(plan, ctr.write_data(plan, data), handed)
 
-    def once(who: str, place: Path) -> Trained:
+    def once(who: str, place: Path) -> ctr.Trained:
         if who == OURS:
-            found = ctr.run_once(ctr.OURS, plan, data, place, run)
-            return Trained(found.rate, found.loss)
+            return ctr.run_once(ctr.OURS, plan, data, place, run)
         return run_peer(peers[who], job, handed, place, pythons[who])
 
     runs = run.interleaved(

@@ -15,8 +15,6 @@ interleaved, each in processes of its own.
 What a round costs beside its numbers (tick, commit, reply) is measured with one trainer
 and one parameter of 4 KiB: from the acknowledgement of the push, which the server holds
 then, to the end of the step, less what a pull takes by itself.
-
-Exit status: 0; 1 if the models differ. A goal that is missed is told, and is no failure.
 """
 
 import json
@@ -30,11 +28,19 @@ from numpy.typing import NDArray
 from benchmarks.dense.loops import CLASSES, FEATURES, HOOKS, SIDES, Plan
 from benchmarks.harness.apart import pace_of
 from benchmarks.harness.bench import TIMES, Found, Run, bench, flags_of, opt, result
-from benchmarks.harness.environments import one_thread
-from benchmarks.harness.figures import Figure, Kind, Profile, Ratio, compared, judged
-from benchmarks.harness.goals import Goal, wanted
-from benchmarks.harness.processes import job_config, wait_scripts
-from benchmarks.harness.record import ROOT, say, spread
+from benchmarks.harness.figures import (
+    Figure,
+    Kind,
+    Measure,
+    Profile,
+    Ratio,
+    compared,
+    judged,
+    measured,
+    medians,
+)
+from benchmarks.harness.processes import job_config
+from benchmarks.harness.record import ROOT
 
 SCRIPT = Path(__file__).with_name("loops.py")
 ROUND_SCRIPT = ROOT / "benchmarks" / "transport" / "job.py"
@@ -106,8 +112,7 @@ def run_once(
     else:
         coded = flags_of(codec=candidate.codec)
         sides = [(*words, *coded, *flags_of(side=side)) for side in range(SIDES)]
-        forks = run.forks()
-        wait_scripts(forks, SCRIPT, sides, one_thread(), place / "log", LIMIT_S)
+        run.script(SCRIPT, place, *sides, limit_s=LIMIT_S)
     results = [result(place, side) for side in range(SIDES)]
     seconds = max(one["seconds"] for one in results)
     parameters = np.load(place / "parameters-0.npy")
@@ -115,9 +120,8 @@ def run_once(
     return Trained(records / seconds, results[0]["loss"], parameters, results[0]["phases"])
 
 
-def run_rounds(run: Run, *more: str) -> dict[str, Any]:
+def run_rounds(run: Run, place: Path, *more: str) -> dict[str, Any]:
     """A job of one trainer and one small parameter: what its script has written."""
-    place = run.place()
     words = flags_of(bytes=ROUND_BYTES, trips=run.flags.rounds, out=place / "result.json")
     run.job(ROUND_SCRIPT, (*words, *more), place, job_config("sync"))
     found: dict[str, Any] = result(place)
@@ -131,7 +135,7 @@ def distance(ours: NDArray[np.float32], other: NDArray[np.float32]) -> float:
 
 def compare_models(runs: Mapping[Candidate, Sequence[Trained]]) -> tuple[bool, str]:
     """Whether both have learned the same, and what was compared."""
-    losses = {c: spread([run.loss for run in runs[c]]).median for c in (OURS, DDP)}
+    losses = medians(runs, lambda run: run.loss)
     apart = max(distance(ours.parameters, runs[DDP][0].parameters) for ours in runs[OURS])
     is_equal = (
         abs(losses[OURS] / losses[DDP] - 1) <= LOSS_WITHIN and apart <= PARAMETERS_WITHIN
@@ -145,28 +149,18 @@ def compare_models(runs: Mapping[Candidate, Sequence[Trained]]) -> tuple[bool, s
 
 def figures_of(batch: int, runs: Mapping[Candidate, Sequence[Trained]]) -> list[Figure]:
     """Records per second of every candidate."""
-    what = f"batch {batch} each"
-    return [
-        Figure(
-            what,
-            candidate.who,
-            candidate.kind,
-            "records/s",
-            tuple(run.rate for run in found),
-            is_more_better=True,
-        )
-        for candidate, found in runs.items()
-    ]
+    rate = Measure(f"batch {batch} each", "records/s", lambda run: run.rate, True)
+    return measured(runs, rate, who=lambda one: one.who, kind=lambda one: one.kind)
 
 
 def loses(runs: Mapping[Candidate, Sequence[Trained]], candidate: Candidate) -> bool:
     """Whether a held-out loss is another than DDP's."""
-    loss, of_ddp = (spread([run.loss for run in runs[c]]).median for c in (candidate, DDP))
-    return abs(loss / of_ddp - 1) > LOSS_WITHIN
+    losses = medians(runs, lambda run: run.loss)
+    return abs(losses[candidate] / losses[DDP] - 1) > LOSS_WITHIN
 
 
 def ratios_of(
-    runs: Mapping[Candidate, Sequence[Trained]], batch: int, goal: Goal | None
+    runs: Mapping[Candidate, Sequence[Trained]], batch: int, goal: str
 ) -> list[Ratio]:
     """Ours against DDP and the floor; with a codec against DDP, and DDP with the same."""
     by_name = {figure.who: figure for figure in figures_of(batch, runs)}
@@ -184,27 +178,19 @@ def ratios_of(
     return ratios
 
 
-def measure(
-    run: Run, candidates: Sequence[Candidate], plan: Plan, data: Path
-) -> dict[Candidate, list[Trained]]:
-    """Interleaved runs."""
-    return run.interleaved(
-        candidates,
-        lambda one, place: run_once(one, plan, data, place, run),
-        lambda one, found: f"batch {plan.batch}, {one.who}: {found.rate:,.0f} records/s",
-    )
-
-
 def measure_rounds(run: Run) -> tuple[Figure, Profile]:
     """What a round costs beside its numbers, and where its step goes."""
-    ms = []
-    for again in range(run.flags.times):
-        found = run_rounds(run)
-        ms.append(1000 * (found["after push"] - found["pull"]))
-        say(f"{again + 1}/{run.flags.times}  bookkeeping of a round: {ms[-1]:.3f} ms")
+
+    def once(_: str, place: Path) -> float:
+        found = run_rounds(run, place)
+        return 1000 * (float(found["after push"]) - float(found["pull"]))
+
     who = "paceline, 1 trainer + 1 server"
-    figure = Figure("bookkeeping of a round", who, "ours", "ms", tuple(ms))
-    phases = run_rounds(run, "--profiled")["step"]
+    runs = run.interleaved(
+        [who], once, lambda _, ms: f"bookkeeping of a round: {ms:.3f} ms"
+    )
+    figure = Figure("bookkeeping of a round", who, "ours", "ms", tuple(runs[who]))
+    phases = run_rounds(run, run.place(), "--profiled")["step"]
     return figure, Profile("a step of 4 KiB, nothing computed", "us", phases)
 
 
@@ -224,17 +210,23 @@ def main(run: Run) -> Found:
     for batch in run.flags.batches:
         plan = Plan(batch, run.flags.warm, run.flags.steps)
         data = write_data(plan, run.folder)
-        runs = measure(run, [OURS, DDP, FLOOR, *coded(run.flags.codecs)], plan, data)
+        runs = run.interleaved(
+            [OURS, DDP, FLOOR, *coded(run.flags.codecs)],
+            lambda one, place, plan=plan, data=data: run_once(one, plan, data, place, run),
+            lambda one, found, batch=batch: (
+                f"batch {batch}, {one.who}: {found.rate:,.0f}/s"
+            ),
+        )
         profile = run_once(OURS, plan._replace(is_profiled=True), data, run.place(), run)
         is_same, words = compare_models(runs)
         is_equal = is_equal and is_same
         figures += figures_of(batch, runs)
-        goal = wanted(f"dense-{batch}") if batch in BATCHES else None
+        goal = f"dense-{batch}" if batch in BATCHES else ""
         ratios += ratios_of(runs, batch, goal)
         told.append(f"batch {batch}: {words}")
         phases = {name: 1000 * s / plan.timed for name, s in profile.phases.items()}
         profiles.append(Profile(f"a step of a trainer, batch {batch}", "ms", phases))
     figure, rounds = measure_rounds(run)
-    ratios.append(judged(figure, wanted("round")))
+    ratios.append(judged(figure, "round"))
     profiles.append(rounds)
     return Found([*figures, figure], ratios, "\n".join(told), is_equal, profiles)

@@ -22,6 +22,7 @@ Exit status: 0; 1 if the model depends on the number of servers.
 """
 
 import contextlib
+import itertools
 import json
 import statistics
 from collections.abc import Mapping, Sequence
@@ -34,9 +35,8 @@ from benchmarks.dense.network import NEAR, NoNetworkError, SlowLink
 from benchmarks.harness.apart import APART, CODECS, LOSSLESS, pace_of, who_of
 from benchmarks.harness.bench import Found, Run, bench, flags_of, opt, result
 from benchmarks.harness.environments import one_thread
-from benchmarks.harness.figures import Figure, Ratio, compared
+from benchmarks.harness.figures import Figure, Measure, Ratio, compared, measured, medians
 from benchmarks.harness.processes import fork_server, job_config, wait_job
-from benchmarks.harness.record import spread
 from paceline.ids import role_kind
 from paceline.launch.job.commands import Command, UserScript
 from paceline.launch.processes.forkserver import ForkServer
@@ -123,17 +123,15 @@ def cases_of(servers: Sequence[int], codecs: Sequence[str]) -> list[Case]:
 
 def figures_of(runs: Mapping[Case, Sequence[Trained]]) -> list[Figure]:
     """Steps, each beside its own floor, and bytes."""
-    figures = []
-    for case, found in runs.items():
-        steps, floors = (
-            tuple(getattr(run, name) for run in found) for name in ("step_ms", "floor_ms")
-        )
-        figures.append(Figure(STEP, str(case), "ours", "ms", steps))
-        figures.append(Figure(STEP, f"{case}: its bytes", "floor", "ms", floors))
-    for case, found in runs.items():
-        sizes = tuple(run.kib for run in found)
-        figures.append(Figure(BYTES, str(case), "ours", "KiB", sizes))
-    return figures
+    steps = measured(runs, Measure(STEP, "ms", lambda run: run.step_ms))
+    floors = measured(
+        runs,
+        Measure(STEP, "ms", lambda run: run.floor_ms),
+        who=lambda case: f"{case}: its bytes",
+        kind=lambda _: "floor",
+    )
+    sizes = measured(runs, Measure(BYTES, "KiB", lambda run: run.kib))
+    return [*itertools.chain(*zip(steps, floors, strict=True)), *sizes]
 
 
 def ratios_of(
@@ -149,9 +147,7 @@ def ratios_of(
 
 def compare_models(runs: Mapping[Case, Sequence[Trained]]) -> tuple[bool, str]:
     """Whether the number of servers changes what is learned; what codecs change is told."""
-    losses = {
-        case: spread([run.loss for run in found]).median for case, found in runs.items()
-    }
+    losses = medians(runs, lambda run: run.loss)
     plain = [loss for case, loss in losses.items() if case.codec == LOSSLESS]
     is_equal = max(plain) <= min(plain) * (1 + LOSS_WITHIN)
     words = ", ".join(f"{case}: {loss:.4f}" for case, loss in losses.items())

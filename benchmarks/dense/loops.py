@@ -8,7 +8,6 @@
     paceline  one of two trainers of the job that the environment names, in `sync`
     floor     forward, backward and Adam, alone: nothing is exchanged
     link      as `paceline`, over a link whose bytes it counts as well
-    allreduce as `paceline`, and gradients travel between trainers, without servers
 
 All begin with the same network and use torch's fused Adam. In every step the two take the
 same two batches: tasks of `Plan.task` batches each, one for either.
@@ -35,7 +34,7 @@ from benchmarks.harness.phases import PhaseClock, Stopwatch, phase, watched_trai
 FEATURES, WIDTH, CLASSES = 784, 1024, 10
 LR = 1e-3
 SIDES = 2  # trainers, or processes of DDP
-OURS = ("paceline", "link", "allreduce")
+OURS = ("paceline", "link")
 KINDS = ("ddp", "floor", *OURS)
 HOOKS = {"fp16": default_hooks.fp16_compress_hook}  # DDP's others want NCCL
 
@@ -127,11 +126,7 @@ def run_paceline(
     kind: str = "paceline",
 ) -> Stopwatch:
     """A side as a trainer of a job."""
-    if kind == "allreduce":  # the trainer's own optimizer steps
-        adam = torch.optim.Adam(model.parameters(), lr=LR, fused=True)
-        optimizer = session.share(model, adam, pace="allreduce")
-    else:
-        optimizer = session.share(model, torch.optim.Adam(model.parameters(), lr=LR))
+    optimizer = session.share(model, torch.optim.Adam(model.parameters(), lr=LR))
     count = link_bytes if kind == "link" else dict
     clock = PhaseClock() if plan.is_profiled else None
     watch = Stopwatch(plan.warm, plan.timed, clock, count)

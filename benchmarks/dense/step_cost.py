@@ -7,14 +7,23 @@
 
 `nn.Linear(4, 1)`, four numbers of a row, or both, batches of 8 under SGD, one thread: in an
 embedded job and in one of processes (one trainer, one server). `--models clicks` is the
-network of `ctr` and its 26 fields, `--models digits` that of `dense`. Blocks of steps take
-turns with those of the same plain loop in the same process, which must have learned the
-same (`async:pull=2` is a batch behind, and is not compared).
+network of `ctr` and its 26 fields, `--models digits` that of `dense`; `tensors` has 161
+of a ResNet-50's shapes, small, under SGD with momentum, which torch has fused; `lookups`
+the rows of `clicks` alone, under Adam and `SparseAdam`. Blocks of steps take turns with
+those of the same plain loop in the same process, which must have learned the same
+(`async:pull=2` is a batch behind, and is not compared).
 
 Told of a step: wall time and the plain loop's, `step()` alone, processor time by role, how
 often processes sleep, and read or write files (no other system calls, and no sockets, are
 counted); records of the journal and events, of the whole job by its steps. Messages are the
 trainer's, with their replies, in one more run that is not timed.
+
+Beside processor time stands each process's memory after the last step, what several
+share divided among them, and at most since the model was shared. An embedded job is one
+process; the trainer's holds the data of all steps and the plain loop, too.
+
+Floors are measured between the runs, each alone (`step_cost_floors`): forward and backward,
+the kernels that change the numbers, an empty round trip, a record appended to the journal.
 
 Pairs: each checkout's processes have its own `src` and `benchmarks`, but this one's loop.
 They take turns, case by case; each pair is one ratio. Roles with less than a twentieth of
@@ -35,17 +44,30 @@ from pathlib import Path
 
 from benchmarks.dense.step_cost_serve import Case
 from benchmarks.dense.step_cost_serve import Found as Trained
-from benchmarks.harness.bench import Found, Run, bench, opt
+from benchmarks.harness.bench import Found, Run, bench, flags_of, opt, result
 from benchmarks.harness.figures import Figure, Ratio, compared, number
 from benchmarks.harness.record import ROOT, say, spread, table, write
 
 SERVE = Path(__file__).with_name("step_cost_serve.py")
+FLOORS = Path(__file__).with_name("step_cost_floors.py")
 PLACES, PACES = ("embedded", "run"), ("sync", "async", "async:pull=2")
-MODELS = ("dense", "rows", "both")  # and, where asked for, clicks and digits
+MODELS = ("dense", "rows", "both")
+ASKED = ("tensors", "lookups", "clicks", "digits")  # where they are asked for
 ROLES = ("trainer", "server", "coordinator")
 LOSS_WITHIN = 1e-4
 AT_MOST = 1.02  # times what it was before
 LEAST_SHARE = 0.05
+OF_MODEL = ("computing", "kernels")  # floors; the others are of no model
+COUNTS = ("messages", "reads and writes", "sleeps", "journal records", "events")
+TABLES = {  # {title: {what of a step: how it is headed}}
+    "a step, us": {n: n for n in ("us", "plain us", "times", "step()", *OF_MODEL)},
+    "processors us, MiB": {
+        f"{role}{name}": head
+        for role in ROLES
+        for name, head in (("", role), (" now", "now"), (" most", "most"))
+    },
+    "of a step": {n: n for n in COUNTS},
+}
 
 
 Ask = Callable[..., Trained]  # runs a case: `ask(case, is_counted=False)`
@@ -78,15 +100,28 @@ def checkout(root: Path) -> Iterator[Ask]:
         yield ask
 
 
-def measure(cases: Sequence[Case], times: int, ask: Ask) -> dict[Case, list[Trained]]:
+Floors = dict[str, list[dict[str, float]]]  # {model: {which: us} of each run}
+
+
+def measure(
+    cases: Sequence[Case], run: Run, ask: Ask
+) -> tuple[dict[Case, list[Trained]], Floors]:
     """Interleaved runs; the last of each case has counted messages, and is not timed."""
     runs: dict[Case, list[Trained]] = {case: [] for case in cases}
-    for again, case in itertools.product(range(times), cases):
-        runs[case].append(ask(case))
-        say(f"{again + 1}/{times}  {case}: {middle(runs[case][-1]['us']):.0f} us")
+    floors: Floors = {case.model: [] for case in cases}
+    for again in range(run.flags.times):
+        for case in cases:
+            runs[case].append(ask(case))
+            us = middle(runs[case][-1]["us"])
+            say(f"{again + 1}/{run.flags.times}  {case}: {us:.0f} us")
+        for model, found in floors.items():
+            place = run.place()
+            words = flags_of(out=place / "result.json", model=model, steps=run.flags.steps)
+            run.script(FLOORS, place, words)
+            found.append(result(place))
     for case in cases:
         runs[case].append(ask(case, is_counted=True))
-    return runs
+    return runs, floors
 
 
 middle = statistics.median
@@ -102,8 +137,10 @@ def differing(runs: Mapping[Case, Sequence[Trained]]) -> list[str]:
     ]
 
 
-def told_of(runs: Sequence[Trained]) -> dict[str, float]:
-    """Medians over the runs of a case: {what of a step: how much}."""
+def told_of(
+    runs: Sequence[Trained], floors: Sequence[Mapping[str, float]]
+) -> dict[str, float]:
+    """Medians over the runs of a case, and of its model's: {what of a step: how much}."""
     *timed, counted = runs
     took = {n: middle([middle(run[n]) for run in timed]) for n in ("us", "plain us")}
     pairs = [zip(run["us"], run["plain us"], strict=True) for run in timed]
@@ -111,8 +148,37 @@ def told_of(runs: Sequence[Trained]) -> dict[str, float]:
     step = middle([middle(run["step us"]) for run in timed])
     spent = {role: middle([run["cpu us"][role] for run in timed]) for role in ROLES}
     calls = {n: middle([run["calls"][n] for run in timed]) for n in timed[0]["calls"]}
-    messages = sum(counted["messages"].values())
-    return {**took, "times": times, "step()": step, **spent, "messages": messages, **calls}
+    held = {
+        f"{role} {name}": middle([run["memory MiB"][role][n] for run in timed])
+        for role in timed[0]["memory MiB"]
+        for n, name in enumerate(("now", "most"))
+    }
+    alone = {name: middle([one[name] for one in floors]) for name in OF_MODEL}
+    of_step = {**took, "times": times, "step()": step, **alone, **spent, **held}
+    return {**of_step, "messages": sum(counted["messages"].values()), **calls}
+
+
+def tables_of(steps: Mapping[str, Mapping[str, float]]) -> list[str]:
+    """What is told of all cases, for people."""
+    tables = []
+    for title, heads in TABLES.items():
+        rows = [[title, *heads.values()]]
+        for case, told in steps.items():
+            cells = [number(told[name]) if name in told else "" for name in heads]
+            rows.append([case, *cells])
+        tables.append(table(rows))
+    return tables
+
+
+def floor_figures(floors: Floors) -> list[Figure]:
+    """What nobody can spare: of each model, and of none."""
+    us: dict[str, list[float]] = {}
+    for model, found in floors.items():
+        for one in found:
+            for name, value in one.items():
+                what = f"{name}, {model}" if name in OF_MODEL else name
+                us.setdefault(what, []).append(value)
+    return [Figure(what, "alone", "floor", "us", tuple(us[what])) for what in sorted(us)]
 
 
 def figures_of(runs: Mapping[Case, Sequence[Trained]]) -> tuple[list[Figure], list[Ratio]]:
@@ -174,7 +240,7 @@ def pair_table(pairs: Pairs) -> tuple[str, bool]:
     opt("times", 5, "runs of each case"),
     opt("places", PLACES),
     opt("paces", PACES),
-    opt("models", MODELS),
+    opt("models", MODELS, f"or {', '.join(ASKED)}", (*MODELS, *ASKED)),
     opt("blocks", 20, "that are timed, of a run"),
     opt("steps", 50, "of a block"),
     opt("before", None, "another checkout, to compare with", kind=Path),
@@ -195,17 +261,16 @@ def main(run: Run) -> Found | int:
             record = write("step_cost_pairs", {**run.where, "pairs": of_cases})
             print(f"{told}\n\n{record}")
             return 0 if is_kept else 1
-        runs = measure(cases, flags.times, now)
-    wrong = differing(runs)
-    steps = {str(case): told_of(found) for case, found in runs.items()}
-    rows = [["a step", *next(iter(steps.values()))]]
-    rows += [[name, *map(number, found.values())] for name, found in steps.items()]
+        runs, floors = measure(cases, run, now)
+    wrong, (figures, ratios) = differing(runs), figures_of(runs)
+    steps = {str(case): told_of(runs[case], floors[case.model]) for case in cases}
     told = "the loss is that of the plain loop beside it, but for pull=2"
     messages = {str(case): found[-1]["messages"] for case, found in runs.items()}
     return Found(
-        *figures_of(runs),
+        [*floor_figures(floors), *figures],
+        ratios,
         "\n".join(wrong or [told]),
         not wrong,
-        tables=[table(rows)],
+        tables=tables_of(steps),
         more={"steps": steps, "messages": messages},
     )

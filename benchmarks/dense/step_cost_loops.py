@@ -15,33 +15,26 @@ import collections
 import contextlib
 import json
 import os
+import re
+import sys
 import threading
 import time
-from abc import ABC, abstractmethod
-from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, NamedTuple, final
+from typing import Any, NamedTuple
 
 import psutil
 import torch
-from torch import Tensor, nn
-from torch.nn.functional import (
-    binary_cross_entropy_with_logits,
-    cross_entropy,
-    mse_loss,
-)
 
 import paceline
+from benchmarks.harness.watching import Trips, watched
 
-try:
-    from benchmarks.harness.watching import Trips, watched
-except ModuleNotFoundError:  # a checkout whose benchmarks have no rooms yet
-    from benchmarks.watching import Trips, watched
+# Beside this file, wherever the rest of `benchmarks` is from: an older one has others.
+sys.path.append(str(Path(__file__).parent))
+from step_cost_models import MODELS, Batch, Model, Optimizers, pair_of  # isort: skip
 
 TASK_BATCHES = 64  # as in any long job
 PROCESS, THREAD = 2, 6  # kinds of clocks, see `_clock_s`
-
-Batch = tuple[Tensor, Tensor, Tensor]  # features, ids, targets; a record is a row of each
+SIZE = re.compile(r"(\w+):\s*(\d+) kB")
 
 
 class Plan(NamedTuple):
@@ -53,159 +46,6 @@ class Plan(NamedTuple):
     steps: int
 
 
-class Model(nn.Module, ABC):
-    """What is learned, by paceline and by the plain loop; `linear` and `rows` may be None.
-
-    Attributes:
-        batch, ids, width: records of a batch, ids that there are, numbers of a row.
-    """
-
-    batch, ids, width = 8, 64, 4
-
-    def __init__(self, rows: nn.Module | None, linear: nn.Module | None) -> None:
-        super().__init__()
-        self.rows, self.linear = rows, linear
-
-    @abstractmethod
-    def loss(self, batch: Batch) -> Tensor:
-        """Of a batch."""
-
-    @staticmethod
-    def row_rules() -> tuple[Any, Any]:
-        """How rows learn: paceline's rule, and torch's optimizer of parameters."""
-        return paceline.SGD(lr=0.01), lambda values: torch.optim.SGD(values, lr=0.01)
-
-    @staticmethod
-    def optimizer(parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
-        """Of the network."""
-        return torch.optim.SGD(parameters, lr=0.01)
-
-    @classmethod
-    def draw(cls, records: int) -> Batch:
-        """So many records; every row is there after the first few."""
-        ids = torch.cat([torch.arange(cls.ids), torch.randint(0, cls.ids, (records,))])
-        return torch.randn(records, cls.width), ids[:records], torch.randn(records)
-
-
-class Small(Model):
-    """Next to nothing to compute: one linear layer, rows that are added up, or both."""
-
-    def loss(self, batch: Batch) -> Tensor:
-        """Of a batch."""
-        features, ids, targets = batch
-        if self.rows is not None:
-            features = features + self.rows(ids)
-        found = features.sum(1) if self.linear is None else self.linear(features).squeeze(1)
-        return mse_loss(found, targets)
-
-
-@final
-class Dense(Small):
-    """4 -> 1."""
-
-    def __init__(self, _: nn.Module) -> None:
-        super().__init__(None, nn.Linear(self.width, 1))
-
-
-@final
-class Rows(Small):
-    """Four numbers of a row."""
-
-    def __init__(self, rows: nn.Module) -> None:
-        super().__init__(rows, None)
-
-
-@final
-class Both(Small):
-    """Rows and a layer."""
-
-    def __init__(self, rows: nn.Module) -> None:
-        super().__init__(rows, nn.Linear(self.width, 1))
-
-
-@final
-class Clicks(Model):
-    """26 id fields of 16 numbers, network 416-128-64-1 under Adam, batches of 512."""
-
-    batch, ids, width = 512, 100_000, 16
-    fields = 26
-
-    def __init__(self, rows: nn.Module) -> None:
-        wide = self.fields * self.width
-        layers = (nn.Linear(wide, 128), nn.ReLU(), nn.Linear(128, 64), nn.ReLU())
-        super().__init__(rows, nn.Sequential(*layers, nn.Linear(64, 1)))
-
-    def loss(self, batch: Batch) -> Tensor:
-        """Of a batch."""
-        assert self.rows is not None
-        assert self.linear is not None
-        logits = self.linear(self.rows(batch[1]).flatten(1)).squeeze(1)
-        return binary_cross_entropy_with_logits(logits, batch[2])
-
-    @staticmethod
-    def row_rules() -> tuple[Any, Any]:
-        """Adagrad."""
-        return paceline.Adagrad(lr=0.01), lambda some: torch.optim.Adagrad(some, lr=0.01)
-
-    @staticmethod
-    def optimizer(parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
-        """Adam."""
-        return torch.optim.Adam(parameters, lr=1e-3, fused=True)
-
-    @classmethod
-    def draw(cls, records: int) -> Batch:
-        """Ids of which few are drawn often."""
-        often = torch.rand(records, cls.fields).pow(6) * cls.ids
-        return (
-            torch.zeros(records, 0),
-            often.long(),
-            torch.randint(0, 2, (records,)).float(),
-        )
-
-
-@final
-class Digits(Model):
-    """784-1024-1024-10 under Adam, batches of 8."""
-
-    width = 784
-
-    def __init__(self, _: nn.Module) -> None:
-        layers = (nn.Linear(784, 1024), nn.ReLU(), nn.Linear(1024, 1024), nn.ReLU())
-        super().__init__(None, nn.Sequential(*layers, nn.Linear(1024, 10)))
-
-    def loss(self, batch: Batch) -> Tensor:
-        """Of a batch."""
-        assert self.linear is not None
-        return cross_entropy(self.linear(batch[0]), batch[2])
-
-    @staticmethod
-    def optimizer(parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
-        """Adam."""
-        return torch.optim.Adam(parameters, lr=1e-3, fused=True)
-
-    @classmethod
-    def draw(cls, records: int) -> Batch:
-        """Noise and ten classes."""
-        features, ids = torch.randn(records, cls.width), torch.zeros(records, 0)
-        return features, ids, torch.randint(0, 10, (records,))
-
-
-MODELS: dict[str, type[Any]] = {
-    "dense": Dense,
-    "rows": Rows,
-    "both": Both,
-    "clicks": Clicks,
-    "digits": Digits,
-}
-
-
-def made(kind: str, rows: nn.Module) -> Model:
-    """A model; whatever was drawn for its rows, two loops begin alike."""
-    torch.manual_seed(0)
-    model: Model = MODELS[kind](rows)
-    return model
-
-
 def learn(model: Model, optimizer: Any, batch: Batch) -> float:  # noqa: ANN401  (ours, torch's)
     """One step of the loop that both share; returns the seconds of `step` alone."""
     model.loss(batch).backward()
@@ -214,24 +54,6 @@ def learn(model: Model, optimizer: Any, batch: Batch) -> float:  # noqa: ANN401 
     took_s = time.perf_counter() - began_s
     optimizer.zero_grad()
     return took_s
-
-
-@final
-class Optimizers:
-    """Of a plain loop: that of the network and that of its rows, as one."""
-
-    def __init__(self, *some: list[torch.optim.Optimizer]) -> None:
-        self._all = [one for each in some for one in each]
-
-    def step(self) -> None:
-        """Of all."""
-        for one in self._all:
-            one.step()
-
-    def zero_grad(self) -> None:
-        """Of all."""
-        for one in self._all:
-            one.zero_grad()
 
 
 class Gauge(NamedTuple):
@@ -255,10 +77,32 @@ class Gauge(NamedTuple):
                     spent[role] += _clock_s(thread.native_id, THREAD)
         return {**spent, "trainer": time.process_time() - sum(spent.values())}
 
+    def forget_peak(self) -> None:
+        """The most memory is counted from here on."""
+        for pid in self._all().values():
+            Path(f"/proc/{pid}/clear_refs").write_text("5")
+
+    def memory_mib(self) -> dict[str, list[float]]:
+        """{role: memory now, and at most}; all of an embedded job is the trainer's.
+
+        What processes share is divided among them (PSS). The kernel knows the most of what
+        a process sees (RSS) alone: what that was above RSS now is added.
+        """
+        found = {}
+        for role, pid in self._all().items():
+            files = [Path(f"/proc/{pid}/{name}") for name in ("smaps_rollup", "status")]
+            kib = dict(re.findall(SIZE, "".join(file.read_text() for file in files)))
+            now_kib, rss_kib, most_kib = (int(kib[n]) for n in ("Pss", "VmRSS", "VmHWM"))
+            found[role] = [now_kib / 1024, (now_kib + most_kib - rss_kib) / 1024]
+        return found
+
+    def _all(self) -> dict[str, int]:
+        return self.pids or {"trainer": os.getpid()}
+
     def calls(self) -> dict[str, int]:
         """How often all of them have slept, and have read or written a file, so far."""
         found = collections.Counter[str]()
-        for pid in self.pids.values() or [os.getpid()]:
+        for pid in self._all().values():
             process = psutil.Process(pid)
             io = process.io_counters()
             found["reads and writes"] += io.read_count + io.write_count
@@ -285,25 +129,16 @@ def run(
 ) -> dict[str, Any]:
     """Train in blocks that take turns with the plain loop's; returns what was found."""
     kind = MODELS[plan.model]
-    rule, row_optimizer = kind.row_rules()
-    model = made(
-        plan.model,
-        paceline.Embedding("rows", kind.width, optimizer=rule, init=paceline.Zeros()),
-    )
-    zeros = torch.zeros(kind.ids, kind.width)
-    plain = made(plan.model, nn.Embedding.from_pretrained(zeros, freeze=False, sparse=True))
-    network = kind.optimizer(model.linear.parameters()) if model.linear else None
-    shared = session.share(model, network, pace=plan.pace)
-    own = Optimizers(
-        [kind.optimizer(plain.linear.parameters())] if plain.linear else [],
-        [row_optimizer(plain.rows.parameters())] if plain.rows else [],
-    )
+    model, plain = pair_of(plan.model)
     task, last = TASK_BATCHES * kind.batch, (plan.blocks + 1) * plan.steps
     took_us: dict[str, list[float]] = {"us": [], "plain us": [], "step us": []}
     block, step_s, plain_cpu_s = list[Batch](), 0.0, 0.0
     found: dict[str, Any] = {"paceline": paceline.__file__}
     torch.manual_seed(1)
     records = kind.draw(last * kind.batch)
+    gauge.forget_peak()
+    network = kind.optimizer(model.linear.parameters()) if model.linear else None
+    shared, own = session.share(model, network, pace=plan.pace), Optimizers(plain)
     data = session.batches(records, kind.batch, shuffle=False, task_size=task)
     began_s = time.perf_counter()
     for number, batch in enumerate(data, start=1):
@@ -324,6 +159,7 @@ def run(
                 took_us[name].append(1e6 * took_s / plan.steps)
         if number == last:
             cpu_s, calls = gauge.cpu_s(), gauge.calls()
+            found["memory MiB"] = gauge.memory_mib()
             asked = trips.take() if trips else []
             cpu_s["trainer"] -= plain_cpu_s
             with torch.no_grad():

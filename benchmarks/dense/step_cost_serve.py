@@ -14,18 +14,10 @@ import tempfile
 from pathlib import Path
 from typing import Any, NamedTuple
 
-try:
-    from benchmarks.harness.environments import one_thread
-    from benchmarks.harness.processes import fork_server, job_config, wait_job, wait_script
-except ModuleNotFoundError:  # a checkout whose benchmarks have no rooms yet
-    from benchmarks.environments import one_thread
-    from benchmarks.processes import fork_server, job_config, wait_job, wait_script
-try:
-    from paceline.launch.job.commands import UserScript
-    from paceline.launch.processes.forkserver import ForkServer
-except ModuleNotFoundError:  # nor has its launch
-    from paceline.launch.commands import UserScript
-    from paceline.launch.forkserver import ForkServer
+from benchmarks.harness.environments import one_thread
+from benchmarks.harness.processes import fork_server, job_config, wait_job, wait_scripts
+from paceline.launch.job.commands import UserScript
+from paceline.launch.processes.forkserver import ForkServer
 
 LOOPS = Path(__file__).with_name("step_cost_loops.py")
 LIMIT_S = 180.0  # of one run
@@ -59,7 +51,7 @@ def run_once(case: Case, folder: Path, forks: ForkServer, *, is_counted: bool) -
     else:
         own = {"PACELINE_JOB_DIR": str(folder / "job"), "PACELINE_QUIET": "1"}
         changes = {**one_thread(), **own}
-        wait_script(forks, LOOPS, words, changes, folder / "log", LIMIT_S)
+        wait_scripts(forks, LOOPS, [words], changes, folder / "log", LIMIT_S)
     found: Found = json.loads(out.read_text(encoding="utf-8"))
     steps = (case.blocks + 1) * case.steps
     found["calls"] |= {n: count / steps for n, count in written(folder / "job").items()}

@@ -29,24 +29,19 @@ from typing import Any, NamedTuple, TypeVar, final
 
 from benchmarks.harness.apart import APART
 from benchmarks.harness.environments import one_thread
-from benchmarks.harness.figures import (
-    Figure,
-    Profile,
-    Ratio,
-    figure_table,
-    kept,
-    profile_table,
-    ratio_table,
-)
+from benchmarks.harness.figures import Found, figure_rows, kept, ratio_rows
 from benchmarks.harness.goals import TABLE
-from benchmarks.harness.processes import fork_server, wait_job, wait_script
-from benchmarks.harness.record import circumstances, say, write
+from benchmarks.harness.processes import fork_server, wait_job, wait_scripts
+from benchmarks.harness.record import circumstances, say, table, write
 from paceline.config import JobConfig
 from paceline.launch.job.commands import UserScript
 from paceline.launch.processes.forkserver import ForkServer
 from paceline.watch.summary import Summary
 
 LIMIT_S = 900.0  # of a script
+STATUS = (
+    "Exit status: 1 if the sides are not equal, or a goal is missed that must be reached."
+)
 
 Candidate = TypeVar("Candidate")
 Measured = TypeVar("Measured")
@@ -95,28 +90,6 @@ def opt(
 TIMES = opt("times", 5, "runs of each candidate")
 
 
-class Found(NamedTuple):
-    """What a benchmark has found.
-
-    Args:
-        figures: all.
-        ratios: ours against peers and floors, and amounts with a goal.
-        told: what was compared before any clock ran, in words.
-        is_equal: whether it was equal; if not, no ratio counts.
-        profiles: where ours spends its time.
-        tables: what else there is to print, before the figures.
-        more: what else the record holds.
-    """
-
-    figures: Sequence[Figure]
-    ratios: Sequence[Ratio]
-    told: str
-    is_equal: bool = True
-    profiles: Sequence[Profile] = ()
-    tables: Sequence[str] = ()
-    more: Mapping[str, object] = {}
-
-
 @final
 class Run:
     """One run of a benchmark: its options, folders, and processes to fork from."""
@@ -140,6 +113,7 @@ class Run:
         self._stack = stack
         self._forks: dict[tuple[str, ...], ForkServer] = {}
         self._places = 0
+        self.turn = 0  # of `interleaved`: a seed for what is drawn in it
 
     def place(self) -> Path:
         """A fresh folder, for one run of one candidate; nobody else may look into it."""
@@ -188,15 +162,23 @@ class Run:
     def script(
         self,
         script: Path,
-        words: Iterable[object],
         place: Path,
+        *sides: Iterable[object],
         changes: Mapping[str, str] | None = None,
         limit_s: float = LIMIT_S,
     ) -> None:
-        """Run a script to its end in a process of its own."""
+        """Run a script to its end, all sides at once in processes of their own.
+
+        Args:
+            script: of all.
+            place: a fresh folder.
+            sides: the command line of each.
+            changes: of the environment; without any, all compute with one thread.
+            limit_s: how long all may take.
+        """
         environment = one_thread() if changes is None else changes
-        told = tuple(map(str, words))
-        wait_script(self.forks(), script, told, environment, place / "log", limit_s)
+        told = [tuple(map(str, words)) for words in sides]
+        wait_scripts(self.forks(), script, told, environment, place / "log", limit_s)
 
     def interleaved(
         self,
@@ -221,6 +203,7 @@ class Run:
         times, runs = self.flags.times, {one: list[Measured]() for one in candidates}
         turn = list(runs)
         for again in range(times):
+            self.turn = again
             for one in turn[::-1] if is_turned and again % 2 else turn:
                 runs[one].append(once(one, self.place()))
                 say(f"{again + 1}/{times}  {told(one, runs[one][-1])}")
@@ -270,6 +253,7 @@ def parsed(
     parser = argparse.ArgumentParser(
         prog=f"benchmarks {name}",
         description=doc,
+        epilog=STATUS,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     for one in options:
@@ -293,17 +277,11 @@ def concluded(
     strange = {r.goal_name for r in found.ratios if r.goal_name} - goals_of(name)
     assert not strange, f"{name}: goals of another benchmark: {strange}"
     told = [found.told if found.is_equal else f"{found.told}\nNOT EQUAL: no ratio counts"]
-    told += [*found.tables, figure_table(found.figures)]
-    told += [ratio_table(found.ratios)] if found.ratios else []
-    print("\n\n".join([*told, *map(profile_table, found.profiles)]))
-    record = kept(
-        found.figures,
-        found.ratios,
-        found.told,
-        is_equal=found.is_equal,
-        profiles=found.profiles,
-    )
-    print(f"\n{write(name, {**where, **found.more, **record})}")
+    rows = [figure_rows(found.figures)]
+    rows += [ratio_rows(found.ratios, found.figures)] if found.ratios else []
+    rows += [profile.rows() for profile in found.profiles]
+    print("\n\n".join([*told, *found.tables, *map(table, rows)]))
+    print(f"\n{write(name, {**where, **kept(found)})}")
     is_missed = any(r.goal_name in must and r.verdict == "missed" for r in found.ratios)
     return int(is_missed or not found.is_equal)
 

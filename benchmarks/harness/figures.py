@@ -13,16 +13,18 @@ draw any of them.
 Pure.
 """
 
-from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from statistics import median
+from typing import Any, Literal, NamedTuple, TypeVar
 
-from benchmarks.harness.goals import TIMES, Goal
-from benchmarks.harness.record import spread, table
+from benchmarks.harness.goals import TIMES, wanted
+from benchmarks.harness.record import spread
 
 COUNTS = ("messages", "round trips", "KiB")  # units of what is the same in every run
 PLACES = {TIMES: 2, "AUC": 4}  # {unit: digits behind the point}
 
 Kind = Literal["ours", "peer", "floor"]
+Candidate = TypeVar("Candidate")
 
 
 class Figure(NamedTuple):
@@ -48,6 +50,48 @@ class Figure(NamedTuple):
     def median(self) -> float:
         """Of the runs."""
         return spread(self.values).median
+
+
+class Measure(NamedTuple):
+    """What is read off every run.
+
+    Args:
+        what, unit, is_more_better: as in a `Figure`.
+        of: a run's value.
+    """
+
+    what: str
+    unit: str
+    of: Callable[[Any], float]
+    is_more_better: bool = False
+
+
+def measured(
+    runs: Mapping[Candidate, Sequence[object]],
+    *measures: Measure,
+    who: Callable[[Candidate], str] = str,
+    kind: Callable[[Candidate], Kind] = lambda _: "ours",
+) -> list[Figure]:
+    """A figure of each measure and each candidate, in their order.
+
+    Args:
+        runs: of each.
+        measures: what of them.
+        who: a candidate's name.
+        kind: and what it is.
+    """
+    return [
+        Figure(what, who(one), kind(one), unit, tuple(map(of, found)), is_more_better)
+        for what, unit, of, is_more_better in measures
+        for one, found in runs.items()
+    ]
+
+
+def medians(
+    runs: Mapping[Candidate, Sequence[Any]], of: Callable[[Any], float]
+) -> dict[Candidate, float]:
+    """{candidate: the median of its runs}."""
+    return {one: median(map(of, found)) for one, found in runs.items()}
 
 
 class Ratio(NamedTuple):
@@ -121,26 +165,54 @@ class Profile(NamedTuple):
         return [*rows, ["together", number(self.total), ""]]
 
 
+class Found(NamedTuple):
+    """What a benchmark has found.
+
+    Args:
+        figures: all.
+        ratios: ours against peers and floors, and amounts with a goal.
+        told: what was compared before any clock ran, in words.
+        is_equal: whether it was equal; if not, no ratio counts.
+        profiles: where ours spends its time.
+        tables: what else there is to print, before the figures.
+        more: what else the record holds.
+    """
+
+    figures: Sequence[Figure]
+    ratios: Sequence[Ratio]
+    told: str
+    is_equal: bool = True
+    profiles: Sequence[Profile] = ()
+    tables: Sequence[str] = ()
+    more: Mapping[str, object] = {}
+
+
 def times_better(ours: Figure, other: Figure) -> float:
     """How many times better ours is by its median: above one, we win."""
     first, second = ours.median, other.median
     return first / second if ours.is_more_better else second / first
 
 
-def compared(ours: Figure, other: Figure, goal: Goal | None = None) -> Ratio:
-    """The ratio of two figures of the same thing, as `times_better` has it."""
+def compared(ours: Figure, other: Figure, goal: str = "") -> Ratio:
+    """The ratio of two figures of the same thing, as `times_better` has it.
+
+    With a goal's name it is judged.
+    """
     assert ours.what == other.what, f"{ours.what!r} is not {other.what!r}"
     ratio = Ratio(ours.what, ours.who, other.who, times_better(ours, other))
-    return ratio if goal is None else _aimed(ratio, goal)
+    return _aimed(ratio, goal) if goal else ratio
 
 
-def judged(figure: Figure, goal: Goal, amount: float | None = None) -> Ratio:
+def judged(
+    figure: Figure, goal: str, amount: float | None = None, against: str = ""
+) -> Ratio:
     """An amount in a goal's own unit: a figure's median, or one that was worked out."""
     value = figure.median if amount is None else amount
-    return _aimed(Ratio(figure.what, figure.who, "", value), goal)
+    return _aimed(Ratio(figure.what, figure.who, against, value), goal)
 
 
-def _aimed(ratio: Ratio, goal: Goal) -> Ratio:
+def _aimed(ratio: Ratio, name: str) -> Ratio:
+    goal = wanted(name)
     return ratio._replace(
         at_least=goal.at_least, at_most=goal.at_most, unit=goal.unit, goal_name=goal.name
     )
@@ -156,21 +228,22 @@ def figure_rows(figures: Sequence[Figure]) -> list[list[str]]:
     return rows
 
 
-def figure_table(figures: Sequence[Figure]) -> str:
-    """The figures for people."""
-    return table(figure_rows(figures))
+def ratio_rows(ratios: Sequence[Ratio], figures: Sequence[Figure]) -> list[list[str]]:
+    """A head, then how many times as good, goal and verdict; above one, we win.
 
-
-def ratio_table(ratios: Sequence[Ratio]) -> str:
-    """The ratios for people; above one time as good, we win."""
+    Where we lose to a peer it is said. Against a floor nobody wins: it says how far there
+    is to go.
+    """
+    kinds = {figure.who: figure.kind for figure in figures}
     rows = [["", "ours", "against", "found", "goal", ""]]
-    rows += [[r.what, r.ours, r.against, r.found, r.goal, r.verdict] for r in ratios]
-    return table(rows)
-
-
-def profile_table(profile: Profile) -> str:
-    """A profile for people."""
-    return table(profile.rows())
+    for ratio in ratios:
+        kind = kinds.get(ratio.against, "peer" if ratio.against else "")
+        is_lost = kind == "peer" and ratio.value < 1
+        told = {"floor": "floor", "peer": "we lose" if is_lost else ""}.get(kind, "")
+        verdict = ratio.verdict or told
+        cells = [ratio.what, ratio.ours, ratio.against, ratio.found, ratio.goal, verdict]
+        rows.append(cells)
+    return rows
 
 
 def amount(value: float, unit: str) -> str:
@@ -187,29 +260,15 @@ def number(value: float) -> str:
     return f"{value:.3g}"
 
 
-def kept(
-    figures: Sequence[Figure],
-    ratios: Sequence[Ratio],
-    equality: str,
-    *,
-    is_equal: bool,
-    profiles: Sequence[Profile] = (),
-) -> dict[str, object]:
-    """What a record holds of them.
-
-    Args:
-        figures: all.
-        ratios: all.
-        equality: what was compared before any clock ran, in words.
-        is_equal: whether it was equal; if not, no ratio counts.
-        profiles: where ours spends its time; perhaps none.
-    """
+def kept(found: Found) -> dict[str, object]:
+    """What a record holds of it."""
     return {
-        "figures": [figure._asdict() for figure in figures],
-        "ratios": [ratio._asdict() for ratio in ratios],
-        "equality": equality,
-        "is_equal": is_equal,
-        "profiles": [profile._asdict() for profile in profiles],
+        **found.more,
+        "figures": [figure._asdict() for figure in found.figures],
+        "ratios": [ratio._asdict() for ratio in found.ratios],
+        "equality": found.told,
+        "is_equal": found.is_equal,
+        "profiles": [profile._asdict() for profile in found.profiles],
     }
 
 

@@ -87,6 +87,7 @@ TABLE = (
     Goal("kmeans-2", "clusters", "k-means, 2 trainers", "scikit-learn, 2 threads", 1.0),
     Goal("logistic-1", "classification", "regression, 1 trainer", "scikit-learn", 1.0),
     Goal("logistic-2", "classification", "regression, 2 trainers", "scikit-learn", 1.0),
+    Goal("predictions", "predictions", "a forecast", "the job", None, 15.0, "% off"),
     Goal("simulator", "simulator", "10,000 trainers x 100 steps", "", None, 150.0, "s"),
 )
 

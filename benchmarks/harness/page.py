@@ -25,6 +25,7 @@ from benchmarks.harness.figures import (
     Figure,
     Ratio,
     figure_rows,
+    ratio_rows,
     read,
     read_profiles,
 )
@@ -56,8 +57,7 @@ TITLES = {  # {name of a record: what stands above it}, in the page's order
     "topics": "Topics on tables",
     "clusters": "k-means on tables",
     "classification": "Logistic regression on tables",
-    "allreduce": "Values reduced over all trainers",
-    "table_stragglers": "Models of computation beside a slow trainer",
+    "predictions": "How right a forecast is",
     "simulator": "The simulator",
 }
 ENOUGH_RUNS = 5
@@ -68,14 +68,14 @@ COLORS = {"ours": "#00796b", "peer": "#90a4ae", "floor": "#e0a458"}
 Record = Mapping[str, Any]
 
 
-class Found(NamedTuple):
+class Kept(NamedTuple):
     """A record and its name."""
 
     name: str
     record: Record
 
 
-def newest(folder: Path) -> list[Found]:
+def newest(folder: Path) -> list[Kept]:
     """The newest record of each benchmark that the page knows, in its order.
 
     Records without figures, of an older paceline, are passed over.
@@ -85,7 +85,7 @@ def newest(folder: Path) -> list[Found]:
         for path in sorted(folder.glob(f"{name}-[0-9]*-[0-9]*.json"), reverse=True):
             record = json.loads(path.read_text(encoding="utf-8"))
             if "ratios" in record and "busy_share" in record:
-                found.append(Found(name, record))
+                found.append(Kept(name, record))
                 break
     return found
 
@@ -121,27 +121,7 @@ def markdown_table(rows: Sequence[Sequence[str]]) -> str:
     return "\n".join([head, f"|{'---|' * len(rows[0])}", *body])
 
 
-def ratio_rows(ratios: Sequence[Ratio], kinds: Mapping[str, str]) -> list[list[str]]:
-    """How many times as good, goal and verdict; where we lose to a peer it is said.
-
-    Against a floor nobody wins: it says how far there is to go.
-
-    Args:
-        ratios: all.
-        kinds: {candidate: its kind}.
-    """
-    rows = [["", "ours", "against", "found", "goal", ""]]
-    for ratio in ratios:
-        kind = kinds.get(ratio.against, "peer" if ratio.against else "")
-        is_lost = kind == "peer" and ratio.value < 1
-        told = {"floor": "floor", "peer": "we lose" if is_lost else ""}.get(kind, "")
-        verdict = ratio.verdict or told
-        cells = [ratio.what, ratio.ours, ratio.against, ratio.found, ratio.goal, verdict]
-        rows.append(cells)
-    return rows
-
-
-def goal_rows(found: Sequence[Found]) -> list[list[str]]:
+def goal_rows(found: Sequence[Kept]) -> list[list[str]]:
     """The table of goals: what was found of each, and whether it is enough.
 
     Each of some ratios about one goal has its row, and of many the worst. Where a doubt
@@ -172,7 +152,7 @@ def distance(ratio: Ratio) -> float:
     return (ratio.at_most or 0.0) - ratio.value
 
 
-def section(found: Found, picture: str) -> str:
+def section(found: Kept, picture: str) -> str:
     """A benchmark's part of the page."""
     name, record = found
     figures, ratios = read(dict(record))
@@ -191,8 +171,7 @@ def section(found: Found, picture: str) -> str:
         lines += [f"**No more than a hint: {'; '.join(hints)}.**", ""]
     lines += [f"{record['equality']}.", ""]
     if ratios:
-        kinds = {figure.who: figure.kind for figure in figures}
-        lines += [markdown_table(ratio_rows(ratios, kinds)), ""]
+        lines += [markdown_table(ratio_rows(ratios, figures)), ""]
     lines += [markdown_table(figure_rows(figures)), ""]
     for profile in read_profiles(dict(record)):
         lines += [markdown_table(profile.rows()), ""]
@@ -242,7 +221,7 @@ def draw(figures: Sequence[Figure], path: Path) -> None:
     plt.close(canvas)
 
 
-def page(found: Sequence[Found], pictures: str) -> str:
+def page(found: Sequence[Kept], pictures: str) -> str:
     """The whole page; pictures are named relative to it."""
     sections = [section(one, f"{pictures}/bench-{one.name}.png") for one in found]
     return "\n".join(

@@ -62,18 +62,6 @@ def wait_started(forks: ForkServer, role: str, command: Command, log: Path) -> C
     return child
 
 
-def wait_script(
-    forks: ForkServer,
-    script: Path,
-    arguments: tuple[str, ...],
-    changes: Mapping[str, str],
-    log: Path,
-    limit_s: float,
-) -> None:
-    """Run a script to its end in a process of its own; raises what `wait_scripts` does."""
-    wait_scripts(forks, script, [arguments], changes, log, limit_s)
-
-
 def wait_scripts(
     forks: ForkServer,
     script: Path,

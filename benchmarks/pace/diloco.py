@@ -13,8 +13,6 @@ is best without. The outer step is one for all, `OUTER`: the paper's momentum of
 hundreds of rounds, and here are 60.
 
 Bytes are the servers' own count of what was pushed.
-
-Exit status: 0; 1 if a job trained fewer records than another.
 """
 
 from collections.abc import Sequence
@@ -22,8 +20,7 @@ from typing import NamedTuple
 
 from benchmarks.harness.apart import APART
 from benchmarks.harness.bench import Found, Run, bench, opt
-from benchmarks.harness.figures import Figure, Ratio, judged
-from benchmarks.harness.goals import wanted
+from benchmarks.harness.figures import Figure, Measure, Ratio, judged, measured
 from benchmarks.harness.processes import job_config
 from benchmarks.harness.record import ROOT, say
 
@@ -72,45 +69,28 @@ def tuned(pace: str, run: Run) -> tuple[float, list[Trained]]:
 
 def figures_of(runs: dict[str, list[Trained]]) -> list[Figure]:
     """Held-out loss, bytes and seconds of each pace."""
-    measures = (
-        ("held-out loss", "nats a byte", "loss"),
-        ("pushed", "MiB", "pushed_mib"),
-        ("the whole job", "s", "seconds"),
+    return measured(
+        runs,
+        Measure("held-out loss", "nats a byte", lambda run: run.loss),
+        Measure("pushed", "MiB", lambda run: run.pushed_mib),
+        Measure("the whole job", "s", lambda run: run.seconds),
+        kind=lambda pace: "peer" if pace == LOCKSTEP else "ours",
     )
-    return [
-        Figure(
-            what,
-            pace,
-            "peer" if pace == LOCKSTEP else "ours",
-            unit,
-            tuple(getattr(run, measure) for run in found),
-        )
-        for what, unit, measure in measures
-        for pace, found in runs.items()
-    ]
 
 
 def ratios_of(figures: Sequence[Figure]) -> list[Ratio]:
     """Loss and bytes of DiLoCo against lockstep, and with a codec against without."""
     medians = {(figure.what, figure.who): figure for figure in figures}
-    pairs = [(OURS, LOCKSTEP, "diloco-loss", "diloco-bytes")]
-    with_codec = (pace_with(codec) for codec in CODECS)
-    pairs += [(pace, OURS, "delta-loss", "delta-bytes") for pace in with_codec]
-    ratios = [
-        judged(
-            medians["held-out loss", IN_FRAGMENTS],
-            wanted("fragments-loss"),
-            medians["held-out loss", IN_FRAGMENTS].median
-            / medians["held-out loss", OURS].median,
-        )._replace(against=OURS)
-    ]
-    for pace, other, loss_goal, bytes_goal in pairs:
-        loss, bytes_ = (medians[what, pace] for what in ("held-out loss", "pushed"))
+    pairs = [(IN_FRAGMENTS, OURS, "fragments"), (OURS, LOCKSTEP, "diloco")]
+    pairs += [(pace_with(codec), OURS, "delta") for codec in CODECS]
+    ratios = []
+    for pace, other, goal in pairs:
+        loss, pushed = (medians[what, pace] for what in ("held-out loss", "pushed"))
         more = loss.median / medians["held-out loss", other].median
-        fewer = medians["pushed", other].median / bytes_.median
-        for figure, goal, value in ((loss, loss_goal, more), (bytes_, bytes_goal, fewer)):
-            ratio = judged(figure, wanted(goal), value)
-            ratios.append(ratio._replace(against=other))
+        fewer = medians["pushed", other].median / pushed.median
+        ratios.append(judged(loss, f"{goal}-loss", more, other))
+        if pace != IN_FRAGMENTS:  # which are as many bytes
+            ratios.append(judged(pushed, f"{goal}-bytes", fewer, other))
     return ratios
 
 

@@ -16,8 +16,6 @@ virtual time, with the same network, images and rule (`benchmarks dial`), over t
 seeds; the seconds forecast there stand beside those of the real job, as a floor.
 
 Waits: for the jobs.
-
-Exit status: 0; 1 if a job never came to that loss.
 """
 
 import json
@@ -27,7 +25,6 @@ from typing import NamedTuple
 
 from benchmarks.harness.bench import Found, Run, bench, opt
 from benchmarks.harness.figures import Figure, Ratio, judged
-from benchmarks.harness.goals import wanted
 from benchmarks.harness.processes import job_config
 from benchmarks.harness.record import ROOT, say
 from benchmarks.pace.dial.replay import Rule
@@ -125,10 +122,9 @@ def ratios_of(case: Case, figures: Sequence[Figure]) -> list[Ratio]:
         found = by_pace[pace]
         share = found.median / lockstep
         if pace in goal_of:
-            ratio = judged(found, wanted(goal_of[pace]), share)
+            ratios.append(judged(found, goal_of[pace], share, LOCKSTEP))
         else:
-            ratio = Ratio(found.what, pace, "", share)
-        ratios.append(ratio._replace(against=LOCKSTEP))
+            ratios.append(Ratio(found.what, pace, LOCKSTEP, share))
     return ratios
 
 

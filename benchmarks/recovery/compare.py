@@ -18,16 +18,12 @@ server with 100 MB                        a step is over on the new timeline; in
 
 Real processes, forked and started again as `paceline run` does. Medians and worst cases
 stand beside what is wanted; all goes to ``build/bench``.
-
-Exit status: 0, also where a figure is worse than wanted; 1 if one could not be measured.
 """
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Iterable
 
 from benchmarks.harness.bench import Found, Run, bench, opt
-from benchmarks.harness.figures import Figure, Ratio, judged
-from benchmarks.harness.goals import Goal, wanted
+from benchmarks.harness.figures import Figure, judged
 from benchmarks.harness.record import say
 from benchmarks.recovery.coordinator import wait_coordinator_times
 from benchmarks.recovery.kills import Killed, KillPlan, wait_killed
@@ -39,34 +35,30 @@ TASKS = 100_000
 ROWS, DIM = 400_000, 32  # 51 MB of values, and as much of Adagrad's state
 
 
-class Times(NamedTuple):
-    """What was measured, and what is wanted of the median; None: it is there to compare."""
-
-    name: str
-    goal: Goal | None
-    seconds: list[float]
+Timed = tuple[Figure, str]  # and its goal's name; empty: it is there to compare
 
 
-def trainer_figures(pace: str, killed: Killed) -> list[Times]:
+def timed(what: str, seconds: Iterable[float | None], goal: str = "") -> Timed:
+    """Seconds without those that could not be measured."""
+    known = tuple(value for value in seconds if value is not None)
+    return Figure(what, "paceline", "ours", "s", known), goal
+
+
+def trainer_figures(pace: str, killed: Killed) -> list[Timed]:
     """What the deaths of trainers cost the others."""
     quiet = [stall(killed.steps, k.role, k.moment - QUIET_S, QUIET_S) for k in killed.kills]
     stalls = [stall(killed.steps, k.role, k.moment, WATCHED_S) for k in killed.kills]
     leases = [leased_again(killed.events, k.role, k.moment) for k in killed.kills]
     return [
-        Times(f"{pace}: longest gap before a kill", None, known(quiet)),
-        Times(f"{pace}: others' longest stall", wanted(f"stall-{pace}"), known(stalls)),
-        Times(f"{pace}: work leased again", wanted("leased-again"), known(leases)),
+        timed(f"{pace}: longest gap before a kill", quiet),
+        timed(f"{pace}: others' longest stall", stalls, f"stall-{pace}"),
+        timed(f"{pace}: work leased again", leases, "leased-again"),
     ]
 
 
-def known(values: Sequence[float | None]) -> list[float]:
-    """Without those that could not be measured."""
-    return [value for value in values if value is not None]
-
-
-def wait_figures(run: Run) -> list[Times]:
+def wait_figures(run: Run) -> list[Timed]:
     """Measure everything, one job after the other."""
-    figures: list[Times] = []
+    figures: list[Timed] = []
     times, tasks, folder = run.flags.times, run.flags.tasks, run.folder
     forks = run.forks()
     for pace in ("async", "sync"):
@@ -77,7 +69,7 @@ def wait_figures(run: Run) -> list[Times]:
     say(f"a coordinator with {tasks:,} tasks is killed {times} times")
     seconds = wait_coordinator_times(times, tasks, folder / "coordinator", forks)
     name = f"coordinator with {tasks:,} tasks answers again"
-    figures.append(Times(name, wanted("coordinator"), seconds))
+    figures.append(timed(name, seconds, "coordinator"))
     say(f"a server with 100 MB is killed {times} times")
     arguments = ("--rows", str(ROWS), "--dim", str(DIM))
     plan = KillPlan("async", ("server-0",), times, trainers=1, arguments=arguments)
@@ -85,20 +77,8 @@ def wait_figures(run: Run) -> list[Times]:
     moments = [moment for steps in killed.steps.values() for moment in steps]
     again = [trains_again(killed.events, moments, k.moment) for k in killed.kills]
     name = f"server with {killed.cut_bytes / 1e6:.0f} MB: a step at the cut"
-    figures.append(Times(name, wanted("server"), known(again)))
+    figures.append(timed(name, again, "server"))
     return figures
-
-
-def for_page(figures: Sequence[Times]) -> tuple[list[Figure], list[Ratio]]:
-    """The same as all benchmarks keep it."""
-    measured = [figure for figure in figures if figure.seconds]
-    found = [Figure(f.name, "paceline", "ours", "s", tuple(f.seconds)) for f in measured]
-    ratios = [
-        judged(one, f.goal)
-        for f, one in zip(measured, found, strict=True)
-        if f.goal is not None
-    ]
-    return found, ratios
 
 
 @bench(
@@ -108,8 +88,9 @@ def for_page(figures: Sequence[Times]) -> tuple[list[Figure], list[Ratio]]:
 )
 def main(run: Run) -> Found:
     """Measure everything."""
-    figures = wait_figures(run)
-    found, ratios = for_page(figures)
-    is_whole = all(figure.seconds for figure in figures)
+    found = wait_figures(run)
+    figures = [figure for figure, _ in found if figure.values]
+    ratios = [judged(figure, goal) for figure, goal in found if goal and figure.values]
+    is_whole = len(figures) == len(found)
     told = "every figure was measured" if is_whole else "not every figure was measured"
-    return Found(found, ratios, told, is_whole)
+    return Found(figures, ratios, told, is_whole)

@@ -19,6 +19,7 @@ BATCH = 16
 TASK_BATCHES = 4
 EPOCHS = 10_000  # more than anybody waits for
 TOUCHED_AT_ONCE = 16_384
+COMPUTING_S = 0.02  # of a step
 
 
 def main() -> None:
@@ -27,7 +28,6 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, required=True)
     parser.add_argument("--rows", type=int, default=RECORDS, help="of the table")
     parser.add_argument("--dim", type=int, default=4)
-    parser.add_argument("--sleep-ms", type=float, default=20.0, help="a step's computing")
     flags = parser.parse_args()
 
     session = paceline.connect()
@@ -43,7 +43,7 @@ def main() -> None:
     task_size = TASK_BATCHES * BATCH
     with (flags.folder / name).open("w", buffering=1) as steps:
         for ids in session.batches(data, BATCH, epochs=EPOCHS, task_size=task_size):
-            time.sleep(flags.sleep_ms / 1000)
+            time.sleep(COMPUTING_S)
             model(ids).square().mean().backward()
             optimizer.step()
             optimizer.zero_grad()

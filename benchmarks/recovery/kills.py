@@ -38,7 +38,6 @@ class KillPlan(NamedTuple):
     times: int
     trainers: int
     arguments: tuple[str, ...] = ()
-    seed: int = 0
 
 
 class Kill(NamedTuple):
@@ -65,7 +64,7 @@ class _Killer:
         self.kills: list[Kill] = []
         self._error: Exception | None = None  # read when the thread has ended
         self._plan, self._folder, self._forks = plan, folder, forks
-        self._random = Random(plan.seed)
+        self._random = Random(0)
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, name="killer")
 

@@ -20,8 +20,6 @@ queue                  a lease and its end without transport, among few and many
 Rates are what one thread of a crowd reaches that shares the machine with the coordinator;
 processor time for each request is the coordinator's own. Medians; all goes to
 ``build/bench``.
-
-Exit status: 0.
 """
 
 import time
@@ -31,29 +29,26 @@ from typing import NamedTuple
 
 from benchmarks.harness.bench import Found, Run, bench, opt
 from benchmarks.harness.figures import Figure, Kind, Ratio, compared, judged
-from benchmarks.harness.goals import wanted
 from benchmarks.harness.record import say
 from benchmarks.scale.coordinator_queue import QueueFigure, measure_queue
 from benchmarks.scale.crowd import Crowd, LightServer, wait_at_work
-from benchmarks.scale.process import measured_process
+from benchmarks.scale.process import REQUESTS, Rates, measured_process, measured_rates
 from paceline.messages.shared import StageSpec
 
 TASKS = 1_000_000
 QUEUE = "a lease and its end"
 WARM_UP_S = 0.5
-REQUESTS = "requests"
 
 
-class Rates(NamedTuple):
-    """What was reached with one process, and what it cost there."""
+class Led(NamedTuple):
+    """What a crowd of one process came to."""
 
     connect_s: float
     connection_kib: float
-    per_s: list[float]
-    cpu_us: list[float]  # of the process, for each request
+    rates: Rates
 
 
-def measure(kind: str, batches: int, trainers: int, times: int, seconds: float) -> Rates:
+def measure(kind: str, batches: int, trainers: int, times: int, seconds: float) -> Led:
     """Rates of ticks, of tasks with so many batches.
 
     Args:
@@ -79,25 +74,17 @@ def measure(kind: str, batches: int, trainers: int, times: int, seconds: float) 
             wait_at_work(crowd, stage)
         crowd.keep_ticking(WARM_UP_S)
         grown = measured.memory_full_info().uss - before
-        per_s, cpu_us = [], []
-        for _ in range(times):
-            cpu_s, start_s = sum(measured.cpu_times()[:2]), time.perf_counter()
-            count = crowd.keep_ticking(seconds)
-            took_s = time.perf_counter() - start_s
-            per_s.append(count / took_s)
-            cpu_us.append((sum(measured.cpu_times()[:2]) - cpu_s) / count * 1e6)
-    return Rates(connect_s, grown / trainers / 1024, per_s, cpu_us)
+        rates = measured_rates(measured, lambda: crowd.keep_ticking(seconds), times)
+    return Led(connect_s, grown / trainers / 1024, rates)
 
 
-def figures_of(rates: dict[str, Rates], queue: Sequence[QueueFigure]) -> list[Figure]:
+def figures_of(led: dict[str, Led], queue: Sequence[QueueFigure]) -> list[Figure]:
     """Rates, what they cost, and the queue; the echo is the floor."""
     figures = []
-    for name, found in rates.items():
+    for name, found in led.items():
         kind: Kind = "floor" if name == "echo" else "ours"
-        cost = tuple(found.cpu_us)
         figures += [
-            Figure(REQUESTS, name, kind, "a second", tuple(found.per_s), True),
-            Figure("processor time of a request", name, kind, "us", cost),
+            *found.rates.figures(name, kind),
             Figure("all have shaken hands", name, kind, "s", (found.connect_s,)),
             Figure("memory of a connection", name, kind, "KiB", (found.connection_kib,)),
         ]
@@ -117,8 +104,8 @@ def ratios_of(figures: Sequence[Figure]) -> list[Ratio]:
     """Ticks and leases a second, and a long queue against a short one."""
     rates = {figure.who: figure for figure in figures if figure.what == REQUESTS}
     short, long = (figure for figure in figures if figure.what == QUEUE)
-    reached = [judged(rates[name], wanted(name)) for name in ("ticks", "leases")]
-    return [*reached, compared(long, short, wanted("queue"))]
+    reached = [judged(rates[name], name) for name in ("ticks", "leases")]
+    return [*reached, compared(long, short, "queue")]
 
 
 @bench(
@@ -130,17 +117,17 @@ def ratios_of(figures: Sequence[Figure]) -> list[Ratio]:
 )
 def main(run: Run) -> Found:
     """Measure the floor, both rates, and queues without a coordinator."""
-    flags, rates = run.flags, dict[str, Rates]()
+    flags, led = run.flags, dict[str, Led]()
     for name, kind, batches in (
         ("echo", "echo", 1_000_000),
         ("ticks", "coordinator", 1_000_000),
         ("leases", "coordinator", 1),
     ):
         say(f"{name}: {flags.trainers} trainers")
-        rates[name] = measure(kind, batches, flags.trainers, flags.times, flags.seconds)
+        led[name] = measure(kind, batches, flags.trainers, flags.times, flags.seconds)
     say("the queue")
     # Which is first takes turns with which is second.
     queue = [measure_queue(n) for _ in range(flags.times) for n in (1000, flags.tasks)]
-    figures = figures_of(rates, queue)
+    figures = figures_of(led, queue)
     told = f"{flags.trainers:,} trainers were led, by one coordinator"
     return Found(figures, ratios_of(figures), told, more={"trainers": flags.trainers})

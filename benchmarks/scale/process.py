@@ -6,12 +6,17 @@ Waits: for it to be ready, and for its end.
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import NamedTuple
 
 import psutil
 
+from benchmarks.harness.figures import Figure, Kind
 from benchmarks.harness.record import ROOT
+
+REQUESTS = "requests"
 
 
 @contextmanager
@@ -43,3 +48,29 @@ def measured_process(module: str, *words: object) -> Iterator[tuple[str, psutil.
             child.stdin.close()
             child.wait()
             child.stdout.close()
+
+
+class Rates(NamedTuple):
+    """What was reached with a process, and what each request cost it."""
+
+    per_s: list[float]
+    cpu_us: list[float]
+
+    def figures(self, who: str, kind: Kind = "ours") -> list[Figure]:
+        """Both."""
+        cost = tuple(self.cpu_us)
+        return [
+            Figure(REQUESTS, who, kind, "a second", tuple(self.per_s), True),
+            Figure("processor time of a request", who, kind, "us", cost),
+        ]
+
+
+def measured_rates(process: psutil.Process, ask: Callable[[], int], times: int) -> Rates:
+    """Ask so often; `ask` says how many requests were answered."""
+    rates = Rates([], [])
+    for _ in range(times):
+        cpu_s, start_s = sum(process.cpu_times()[:2]), time.perf_counter()
+        count = ask()
+        rates.per_s.append(count / (time.perf_counter() - start_s))
+        rates.cpu_us.append((sum(process.cpu_times()[:2]) - cpu_s) / count * 1e6)
+    return rates

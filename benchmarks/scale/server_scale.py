@@ -18,27 +18,23 @@ slow reader            growth while one trainer asks for a large value again and
 
 Rates are what one thread of a crowd reaches that shares the machine with the server;
 processor time for each request is the server's own. All goes to ``build/bench``.
-
-Exit status: 0; 1 if memory grows by more by a slow reader than the goal allows.
 """
 
 import contextlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import partial
 from typing import NamedTuple, final
 
 import msgspec
 import numpy as np
-import psutil
 
 from benchmarks.harness.bench import Found, Run, bench, opt
 from benchmarks.harness.figures import Figure, Ratio, judged
-from benchmarks.harness.goals import wanted
 from benchmarks.scale.lines import RUN, Line, Lines
-from benchmarks.scale.process import measured_process
+from benchmarks.scale.process import Rates, measured_process, measured_rates
 from paceline.ids import Span, Window
 from paceline.messages.data import DataReply, Pull, Pulled, Push, Pushed
-from paceline.messages.shared import Message
 from paceline.transport.frames import DATA_LIMITS
 from paceline.transport.handshake import Hello, Welcome
 
@@ -48,13 +44,6 @@ _MIB = 1 << 20
 _decoder: msgspec.msgpack.Decoder[msgspec.Struct] = msgspec.msgpack.Decoder(
     DataReply | Welcome
 )
-
-
-class Rates(NamedTuple):
-    """What was reached, and what it cost the server."""
-
-    per_s: list[float]
-    cpu_us: list[float]  # of the process, for each request
 
 
 class Served(NamedTuple):
@@ -121,29 +110,14 @@ def measure(trainers: int, times: int, seconds: float) -> Served:
         connect_s = time.perf_counter() - start_s
         crowd.keep(LightTrainer.push, Pushed, 0.0)
         connected = process.memory_full_info().uss
-        push = _rates(process, crowd, LightTrainer.push, Pushed, times, seconds)
-        pull = _rates(process, crowd, LightTrainer.pull, Pulled, times, seconds)
+        push, pull = (
+            measured_rates(process, partial(crowd.keep, *asked, seconds), times)
+            for asked in ((LightTrainer.push, Pushed), (LightTrainer.pull, Pulled))
+        )
         grown = process.memory_full_info().uss - connected
     slow = [_slow_growth(seconds) / _MIB for _ in range(times)]
     each_kib = (connected - before) / trainers / 1024
     return Served(connect_s, each_kib, push, pull, grown / _MIB, slow)
-
-
-def _rates(
-    process: psutil.Process,
-    crowd: Lines[LightTrainer],
-    say_it: Callable[[LightTrainer], None],
-    answer: type[Message],
-    times: int,
-    seconds: float,
-) -> Rates:
-    rates = Rates([], [])
-    for _ in range(times):
-        cpu_s, start_s = sum(process.cpu_times()[:2]), time.perf_counter()
-        count = crowd.keep(say_it, answer, seconds)
-        rates.per_s.append(count / (time.perf_counter() - start_s))
-        rates.cpu_us.append((sum(process.cpu_times()[:2]) - cpu_s) / count * 1e6)
-    return rates
 
 
 def _slow_growth(seconds: float) -> float:
@@ -162,11 +136,7 @@ def _slow_growth(seconds: float) -> float:
 
 def figures_of(found: Served) -> list[Figure]:
     """Rates and what they cost, and memory."""
-    figures = []
-    for name, rates in (("push", found.push), ("pull", found.pull)):
-        per_s = Figure("requests", name, "ours", "a second", tuple(rates.per_s), True)
-        cost = tuple(rates.cpu_us)
-        figures += [per_s, Figure("processor time of a request", name, "ours", "us", cost)]
+    figures = [*found.push.figures("push"), *found.pull.figures("pull")]
     slow, grown = tuple(found.slow_grown_mib), (found.grown_mib,)
     each_kib = (found.connection_kib,)
     figures += [
@@ -183,7 +153,7 @@ def ratios_of(figures: Sequence[Figure], trainers: int) -> list[Ratio]:
     push = next(figure for figure in figures if figure.who == "push")
     slow = next(figure for figure in figures if figure.who == "by a slow reader")
     most = max(slow.values)
-    return [judged(push, wanted("crowd"), trainers), judged(slow, wanted("slow"), most)]
+    return [judged(push, "crowd", trainers), judged(slow, "slow", most)]
 
 
 @bench(

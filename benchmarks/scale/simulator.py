@@ -17,7 +17,6 @@ from typing import NamedTuple
 
 from benchmarks.harness.bench import Found, Run, bench, opt
 from benchmarks.harness.figures import Figure, judged
-from benchmarks.harness.goals import wanted
 from benchmarks.harness.record import table
 from paceline.config import Pace, parse_pace
 from paceline.forecast.job import forecast
@@ -67,6 +66,6 @@ def main(run: Run) -> Found:
         gc.collect()
     # A smaller job says nothing of the goal.
     is_whole = (trainers, steps) == (10_000, 100)
-    ratios = [judged(figure, wanted("simulator")) for figure in figures if is_whole]
+    ratios = [judged(figure, "simulator") for figure in figures if is_whole]
     told = f"{trainers:,} trainers with {steps} steps: every batch was counted once"
     return Found(figures, ratios, told, tables=[table(rows)])

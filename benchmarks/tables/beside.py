@@ -12,7 +12,6 @@ import numpy as np
 
 from benchmarks.harness.environments import ONE_THREAD, one_thread, wait_python
 from benchmarks.harness.figures import Figure, Kind, Ratio, compared
-from benchmarks.harness.goals import Goal
 from benchmarks.harness.processes import wait_modules
 
 LIMIT_S = 900.0
@@ -106,7 +105,7 @@ def figures_of(
 
 
 def ratios_of(
-    figures: Sequence[Figure], what: str, goals: Mapping[int, Goal]
+    figures: Sequence[Figure], what: str, goals: Mapping[int, str]
 ) -> list[Ratio]:
     """Ours against as many threads, and against the plain loop alone.
 
@@ -123,7 +122,7 @@ def ratios_of(
             continue
         number = 2 if "2 trainers" in figure.who else 1
         if peer := named.get((figure.what, Candidate("", number).who)):
-            goal = goals[number] if figure.what == what else None
+            goal = goals[number] if figure.what == what else ""
             ratios.append(compared(figure, peer, goal))
         ratios.append(compared(figure, floor))
     return ratios

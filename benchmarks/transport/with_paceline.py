@@ -45,12 +45,16 @@ class Store(msgspec.Struct, tag=True):
     arena: int
 
 
+class Touch(msgspec.Struct, tag=True):
+    """Asks for nothing."""
+
+
 class Fetched(msgspec.Struct, tag=True):
     """Its buffer holds an arena's bytes."""
 
 
 class Stored(msgspec.Struct, tag=True):
-    """They are in the arena."""
+    """They are in the arena, or there were none."""
 
 
 @final
@@ -63,7 +67,7 @@ class ArenaService:
     def received(
         self, peer: Peer, message: msgspec.Struct, buffers: list[ByteArray], reply: Reply
     ) -> None:
-        """Give an arena's bytes, or take them."""
+        """Give an arena's bytes, or take them if there are any."""
         del peer
         if isinstance(message, Fetch):
             arena = self._arenas[message.arena]
@@ -71,8 +75,8 @@ class ArenaService:
             np.copyto(place, arena)
             reply(Fetched(), [place])
         else:
-            assert isinstance(message, Store)
-            np.copyto(self._arenas[message.arena], buffers[0])
+            if isinstance(message, Store):
+                np.copyto(self._arenas[message.arena], buffers[0])
             reply(Stored())
 
     def disconnected(self, peer: Peer) -> None:
@@ -107,7 +111,7 @@ def serve(address: str, plan: Plan) -> None:
         address,
         ArenaService(plan),
         hello_check=HelloCheck(RUN, "server-0", {"trainer"}),
-        request_type=lambda _: Fetch | Store,
+        request_type=lambda _: Fetch | Store | Touch,
         clock=SystemClock(),
         limits=DATA_LIMITS,
     ):

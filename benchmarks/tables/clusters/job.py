@@ -2,12 +2,11 @@
 
 ::
 
-    python clusters_job.py FOLDER SLOWER SLEEP_S [the example's own options]
+    python clusters_job.py FOLDER SLOWER [the example's own options]
 
 What the second trainer computes takes SLOWER times as long, by sleeping, so that it needs
-no core of its own. With SLEEP_S all sleep: so long for each point that meets all centroids,
-the second trainer SLOWER times as long. Each trainer leaves in FOLDER how much processor
-time it has used from its first iteration known to its last.
+no core of its own. Each trainer leaves in FOLDER how much processor time it has used from
+its first iteration known to its last.
 
 Waits: as the example does, and asleep.
 """
@@ -47,21 +46,6 @@ def slow_down(factor: float) -> None:
         setattr(lloyd.Nearest, name, slowed(getattr(lloyd.Nearest, name)))
 
 
-def sleep_along(each_s: float, k: int) -> None:
-    """Let this trainer sleep for each point that meets all of k centroids."""
-    assign, meet = lloyd.assign, lloyd.Nearest.meet
-
-    def assign_slowly(points: lloyd.Points, centroids: lloyd.Centroids) -> lloyd.Statistics:
-        time.sleep(each_s * len(points))
-        return assign(points, centroids)
-
-    def meet_slowly(nearest: lloyd.Nearest, first: int, centroids: lloyd.Centroids) -> None:
-        time.sleep(each_s * len(nearest._points) * len(centroids) / k)
-        meet(nearest, first, centroids)
-
-    lloyd.assign, lloyd.Nearest.meet = assign_slowly, meet_slowly
-
-
 def note_cpu_s() -> list[float]:
     """Note this process's processor time at each iteration known."""
     noted: list[float] = []
@@ -77,13 +61,10 @@ def note_cpu_s() -> list[float]:
 
 if __name__ == "__main__":
     role = os.environ[ROLE]
-    folder, slower, sleep_s = Path(sys.argv[1]), *map(float, sys.argv[2:4])
-    del sys.argv[1:4]
+    folder, slower = Path(sys.argv[1]), float(sys.argv[2])
+    del sys.argv[1:3]
     noted = note_cpu_s()
-    slower = slower if role == SLOW else 1.0
-    if sleep_s:
-        sleep_along(slower * sleep_s, int(sys.argv[sys.argv.index("--k") + 1]))
-    elif slower > 1:
+    if role == SLOW and slower > 1:
         slow_down(slower)
     kmeans.main()
     (folder / f"{role}.processor_s").write_text(repr(noted[-1] - noted[0]))

@@ -19,8 +19,6 @@ when they are over. Neither has process starts, imports, reading of the data, or
 in it, which stands apart.
 
 Runs are interleaved, each in processes of its own.
-
-Exit status: 0; 1 if somebody never came to the target.
 """
 
 import os
@@ -34,7 +32,6 @@ import msgspec
 from benchmarks.harness.bench import TIMES, Found, Run, bench, flags_of, opt, result
 from benchmarks.harness.environments import one_thread, versions, wait_python
 from benchmarks.harness.figures import Figure, Ratio, compared
-from benchmarks.harness.goals import wanted
 from benchmarks.harness.processes import job_config, wait_modules
 from benchmarks.harness.record import ROOT, say
 from benchmarks.tables.factorisation.job import Told, write_split
@@ -149,7 +146,7 @@ class Race(NamedTuple):
         told = msgspec.json.encode(self.told("no-sync", 1, place / "result.json")).decode()
         environment = {**one_thread(), "NUMBA_CACHE_DIR": str(place / "numba")}
         module = "benchmarks.tables.factorisation.alone"
-        arguments = {"alone": ("--told", told)}
+        arguments = {"alone": (told,)}
         python = Path(sys.executable)
         wait_modules(python, module, arguments, environment, place, LIMIT_S)
         found: dict[str, float] = result(place)
@@ -206,7 +203,7 @@ def ratios_of(figures: Sequence[Figure]) -> list[Ratio]:
             if ours.kind != "ours" or other.kind == "ours" or ours.what != other.what:
                 continue
             is_aimed = other.who == "LIBMF" and ours is best[ours.what]
-            goal = wanted(f"libmf-{ours.what[-1]}") if is_aimed else None
+            goal = f"libmf-{ours.what[-1]}" if is_aimed else ""
             ratios.append(compared(ours, other, goal))
     return ratios
 

@@ -5,9 +5,7 @@ the error on what was held out after every epoch; where it is low enough, the jo
 """
 
 import logging
-import os
 import sys
-import threading
 import time
 from pathlib import Path
 
@@ -19,7 +17,6 @@ ROOT = Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(ROOT / "examples" / "factorisation"))
 
 # The example's modules import each other by plain names, as those of any script do.
-import ccd  # noqa: E402
 import descent  # noqa: E402
 import sgd  # noqa: E402
 from look import Look  # noqa: E402
@@ -28,10 +25,8 @@ from ratings import Ratings, Split, dealt  # noqa: E402
 from work import Work  # noqa: E402
 
 import paceline  # noqa: E402
-from paceline.launch.job.environment import ROLE  # noqa: E402
 
-LATE_S = 0.2  # the slow one, behind the others' claim to look
-ALGORITHMS = {"sgd": sgd.MODELS, "ccd": ccd.MODELS}
+SEED = 0  # of the order
 
 
 class Told(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,7 +35,6 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
     Args:
         data: a file of arrays, as `write_split` makes it.
         out: where the trainer that looks writes what it saw.
-        algorithm: of the example.
         model: of computation.
         settings: of the method.
         epochs: at most.
@@ -49,15 +43,11 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
         batch_size: as in `work.Work`.
         blocks: the same.
         slices: the same.
-        seed: of the order.
         sleep_s: how long a trainer sleeps for each rating, so that cores do not matter.
-        slow: trainer that sleeps longer, by its number; -1: none.
-        slower: how many times.
     """
 
     data: str
     out: str
-    algorithm: str = "sgd"
     model: str = "no-sync"
     settings: tuple[float, ...] = Settings()
     epochs: int = 50
@@ -66,10 +56,7 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
     batch_size: int = 8192
     blocks: int = 8
     slices: int = 2
-    seed: int = 0
     sleep_s: float = 0.0
-    slow: int = -1
-    slower: float = 4.0
 
 
 def write_split(split: Split, path: Path) -> None:
@@ -103,12 +90,10 @@ def main() -> None:
     """Meet the others, learn, and write what was seen."""
     logging.basicConfig(level=logging.INFO)  # a rotation says how long it waited
     told = msgspec.json.decode(sys.argv[1], type=Told)
-    index = int(os.environ[ROLE].rpartition("-")[2])
     split, settings = read_split(Path(told.data)), Settings(*told.settings)
     split = dealt(split, told.blocks)
     settings = settings._replace(k=int(settings.k))
     warm(split, settings)
-    each_s = told.sleep_s * (told.slower if index == told.slow else 1.0)
     work = Work(
         split,
         settings,
@@ -116,16 +101,13 @@ def main() -> None:
         told.batch_size,
         told.blocks,
         told.slices,
-        told.seed,
-        lambda ratings: time.sleep(each_s * ratings) if each_s else None,
+        SEED,
+        lambda ratings: time.sleep(told.sleep_s * ratings) if told.sleep_s else None,
     )
     session = paceline.connect()
-    running = ALGORITHMS[told.algorithm][told.model](session, work)
+    running = sgd.MODELS[told.model](session, work)
     for _ in session.batches((torch.arange(1),), batch_size=1):
         pass  # nobody is over before all are here
-    if index == told.slow:
-        # Who looks is never slow: what it sees comes late otherwise.
-        threading.Event().wait(LATE_S)
     look = Look(session, split, running, told.look_from)
     look.until_the_end(told.target)
     if look.seen:

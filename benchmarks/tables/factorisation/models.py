@@ -12,8 +12,6 @@ blocks.
 
 Each model has the rate of one grid at which it comes to the error first, by one run of
 each; with that rate it runs as often as is wanted. (One slice has the rate of two.)
-
-Exit status: 0; 1 if a model never came to the error.
 """
 
 import math
@@ -27,11 +25,10 @@ import msgspec
 
 from benchmarks.harness.bench import Found, Run, bench, opt, result
 from benchmarks.harness.figures import Figure, Kind, Ratio, compared
-from benchmarks.harness.goals import wanted
 from benchmarks.harness.processes import job_config
 from benchmarks.harness.record import FOLDER, ROOT, say, table
+from benchmarks.tables.curves import Curve, draw
 from benchmarks.tables.factorisation.job import Told, write_split
-from paceline.watch.draw import COLORS, STYLE, import_pyplot
 
 # On the path since the import above.
 from plain import Settings  # isort: skip
@@ -39,6 +36,7 @@ from ratings import movielens  # isort: skip
 
 SCRIPT = ROOT / "benchmarks" / "tables" / "factorisation" / "job.py"
 TRAINERS, TARGET, EPOCH_S, BATCH, EPOCHS = 4, 0.915, 2.0, 2250, 30
+WORST = TARGET + 0.12  # as far up as a picture goes
 RATES = (0.01, 0.02, 0.04, 0.08)
 SECONDS = f"MovieLens-100K, seconds to an RMSE of {TARGET}"
 WAITING = re.compile(r"waiting for blocks \(([0-9.]+) %\)")
@@ -78,18 +76,11 @@ class Result(NamedTuple):
         return [self.name, f"{self.rate:g}", *numbers, waiting]
 
 
-class Place(NamedTuple):
-    """Where runs find their data and leave their files."""
-
-    data: Path
-    run: Run
-
-
-def run_once(place: Place, model: str, slices: int, rate: float, slow: int = -1) -> Result:
-    """One job of four trainers; ``slow``: which of them sleeps four times as long."""
-    folder, num_ratings = place.run.place(), 90_000
+def run_once(data: Path, run: Run, model: str, slices: int, rate: float) -> Result:
+    """One job of four trainers."""
+    folder, num_ratings = run.place(), 90_000
     told = Told(
-        data=str(place.data),
+        data=str(data),
         out=str(folder / "result.json"),
         model=model,
         settings=tuple(Settings(k=16, rate=rate, penalty=0.1)),
@@ -99,10 +90,9 @@ def run_once(place: Place, model: str, slices: int, rate: float, slow: int = -1)
         blocks=slices * TRAINERS,
         slices=slices,
         sleep_s=EPOCH_S / num_ratings,
-        slow=slow,
     )
     words = (msgspec.json.encode(told).decode(),)
-    place.run.job(SCRIPT, words, folder, job_config("sync", trainers=TRAINERS))
+    run.job(SCRIPT, words, folder, job_config("sync", trainers=TRAINERS))
     # What is not finite has become nothing in the file.
     seen = [(s, n, math.inf if e is None else e) for s, n, e in result(folder)]
     reached = [(seconds, epochs) for seconds, epochs, error in seen if error <= TARGET]
@@ -111,15 +101,6 @@ def run_once(place: Place, model: str, slices: int, rate: float, slow: int = -1)
     shares = [float(share) for share in WAITING.findall(logs)]
     waiting = statistics.mean(shares) if shares else None
     return Result(model, slices, rate, seconds, epochs, waiting, seen)
-
-
-def tuned(place: Place, model: str, slices: int, rates: Sequence[float]) -> list[Result]:
-    """A run at each rate, the quickest to the error first."""
-    runs = []
-    for rate in rates:
-        runs.append(run_once(place, model, slices, rate))
-        say("  ".join(runs[-1].row()))
-    return sorted(runs, key=lambda run: run.seconds)
 
 
 def figures_of(runs: Mapping[str, Sequence[Result]]) -> list[Figure]:
@@ -145,29 +126,8 @@ def ratios_of(figures: Sequence[Figure]) -> list[Ratio]:
     lockstep = named.pop("push-pull", None)
     if lockstep is None:
         return []
-    goals = {"rotation": wanted("mf-rotation")}
-    return [compared(found, lockstep, goals.get(who)) for who, found in named.items()]
-
-
-def draw(runs: Mapping[str, Sequence[Result]], picture: Path) -> None:
-    """Error over epochs and over seconds: the two factors."""
-    pyplot = import_pyplot()
-    with pyplot.rc_context(STYLE):
-        figure, both = pyplot.subplots(
-            1, 2, figsize=(11, 4), sharey=True, layout="constrained"
-        )
-        for (who, found), color in zip(runs.items(), COLORS, strict=False):
-            seconds, epochs, errors = zip(*found[0].seen, strict=True)
-            label = f"{who}, rate {found[0].rate:g}"
-            both[0].plot(epochs, errors, label=label, color=color)
-            both[1].plot(seconds, errors, label=label, color=color)
-        for axes, words in zip(both, ("epochs", "seconds"), strict=True):
-            axes.axhline(TARGET, color="0.6", linestyle=":")
-            axes.set(xlabel=words, ylim=(TARGET - 0.01, TARGET + 0.12))
-        both[0].set_ylabel("held-out RMSE")
-        both[0].legend(frameon=False)
-        figure.savefig(picture, dpi=140, facecolor="white")
-        pyplot.close(figure)
+    goals = {"rotation": "mf-rotation"}
+    return [compared(found, lockstep, goals.get(who, "")) for who, found in named.items()]
 
 
 @bench(
@@ -184,11 +144,18 @@ def main(run: Run) -> Found:
     chosen += [("rotation", 1)] if "rotation" in models else []
     runs: dict[str, list[Result]] = {}
     told = []
-    place = Place(run.folder / "data.npz", run)
-    write_split(movielens(), place.data)
+    data = run.folder / "data.npz"
+    write_split(movielens(), data)
+
+    def told_run(model: str, slices: int, rate: float) -> Result:
+        found = run_once(data, run, model, slices, rate)
+        say("  ".join(found.row()))
+        return found
+
     for model, slices in chosen:
         own_rates = rates if slices > 1 else [runs["rotation"][0].rate]
-        best, *others = tuned(place, model, slices, own_rates)
+        tried = [told_run(model, slices, rate) for rate in own_rates]
+        best, *others = sorted(tried, key=lambda one: one.seconds)
         runs[best.name] = [best]
         diverged = [f"{one.rate:g}" for one in others if one.seconds == math.inf]
         never = f" (never at {', '.join(diverged)})" if diverged else ""
@@ -196,9 +163,13 @@ def main(run: Run) -> Found:
     for _ in range(run.flags.times - 1):
         for found in runs.values():
             again = found[0]
-            found.append(run_once(place, again.model, again.slices, again.rate))
-            say("  ".join(found[-1].row()))
-    draw(runs, run.flags.picture)
+            found.append(told_run(again.model, again.slices, again.rate))
+    curves = {}
+    for who, (first, *_) in runs.items():
+        seconds, epochs, errors = zip(*first.seen, strict=True)
+        shown = [min(error, WORST) for error in errors]
+        curves[f"{who}, rate {first.rate:g}"] = Curve(epochs, seconds, shown)
+    draw(curves, TARGET, "held-out RMSE", run.flags.picture)
     head = ["model", "rate", "epochs", "s/epoch", "product", "waiting for blocks"]
     figures = figures_of(runs)
     return Found(

@@ -89,7 +89,7 @@ def fit_surprise(data: dict[str, Array], flags: argparse.Namespace, epochs: int)
         init_std_dev=0.1,
         lr_all=flags.rate,
         reg_all=flags.penalty,
-        random_state=flags.seed,
+        random_state=0,
     )
     began_s = time.perf_counter()
     model.fit(learned)
@@ -127,7 +127,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--target", type=float, required=True)
-    for name in ("k", "threads", "seed", "epochs"):
+    for name in ("k", "threads"):
         parser.add_argument(f"--{name}", type=int, default=0)
     for name in ("rate", "penalty"):
         parser.add_argument(f"--{name}", type=float, required=True)
@@ -135,9 +135,7 @@ def main() -> None:
     with np.load(flags.data, allow_pickle=False) as arrays:
         data = dict(arrays)
     fit = PEERS[flags.peer]
-    epochs = flags.epochs or fewest_epochs(
-        lambda number: fit(data, flags, number).rmse <= flags.target
-    )
+    epochs = fewest_epochs(lambda number: fit(data, flags, number).rmse <= flags.target)
     fitted = fit(data, flags, epochs)
     flags.out.write_text(json.dumps({"epochs": epochs, **fitted._asdict()}))
 

@@ -19,7 +19,7 @@ Of the models there are two factors: epochs until the target, and seconds of an 
 server's and the coordinator's), which says more where others are at work.
 ``waited``: the share of the loop that a trainer waited for cells and their rows.
 
-Waits: for processes, `LIMIT_S` each. Exit status: 0; a candidate that fails ends it.
+Waits: for processes, `LIMIT_S` each; one that fails ends it.
 """
 
 import json
@@ -32,21 +32,16 @@ from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
 
-import matplotlib as mpl
 import msgspec
 import numpy as np
 
 from benchmarks.harness.bench import Found, Run, bench, opt
 from benchmarks.harness.environments import one_thread, wait_python
 from benchmarks.harness.figures import Figure, Kind, Ratio, compared
-from benchmarks.harness.goals import wanted
 from benchmarks.harness.processes import job_config, wait_modules
 from benchmarks.harness.record import ROOT, table
+from benchmarks.tables.curves import Curve, draw
 from benchmarks.tables.topics.job import Seen, Told, corpus, quality, write_texts
-
-mpl.use("Agg")
-
-import matplotlib.pyplot as plt
 
 SCRIPT = ROOT / "benchmarks" / "tables" / "topics" / "job.py"
 LIMIT_S = 1800.0
@@ -93,7 +88,6 @@ CANDIDATES = (
     Candidate("rotation, 4 trainers", "rotation", 4),
 )
 PEERS = {"tomotopy", "lda"}
-NUM_COLOURS = 10  # before matplotlib begins with the first one again
 TO_TARGET = "topics, seconds to a likelihood"
 
 
@@ -122,7 +116,7 @@ def run_once(
     )
     words = (msgspec.json.encode(told).decode(),)
     if one.who == "plain":
-        run.script(SCRIPT, words, folder, {}, LIMIT_S)
+        run.script(SCRIPT, folder, words, changes={}, limit_s=LIMIT_S)
     else:
         run.job(SCRIPT, words, folder, job_config("sync", trainers=one.threads), {})
     return msgspec.json.decode(Path(told.out).read_bytes(), type=Seen)
@@ -145,7 +139,6 @@ def run_peer(
         "epochs": flags.epochs,
         "look-every": flags.look_every,
         "threads": one.threads,
-        "seed": 0,
         "alpha": flags.alpha,
         "beta": flags.beta,
     }
@@ -241,12 +234,12 @@ def compare(found: list[Figure]) -> list[Ratio]:
         peer = seconds.get(f"tomotopy, {number} thread{'s' * (number > 1)}")
         if ours and peer is not None:
             best = min(ours, key=lambda figure: figure.median)
-            ratios.append(compared(best, peer, wanted(f"tomotopy-{number}")))
+            ratios.append(compared(best, peer, f"tomotopy-{number}"))
         rotating = [figure for figure in ours if figure.who.startswith("rotation")]
         lockstep = seconds.get(f"push-pull, {number} trainers")
         if rotating and lockstep is not None:
             best = min(rotating, key=lambda figure: figure.median)
-            ratios.append(compared(best, lockstep, wanted("lda-rotation")))
+            ratios.append(compared(best, lockstep, "lda-rotation"))
     floor = seconds.get(CANDIDATES[0].name)
     ours = [figure for figure in seconds.values() if figure.kind == "ours"]
     return ratios + [compared(one, floor) for one in ours if floor is not None]
@@ -266,22 +259,6 @@ def wait_compiled() -> float:
             timeout=LIMIT_S,
         )
     return float(done.stdout)
-
-
-def draw(all_runs: dict[str, list[Seen]], target: float, picture: Path) -> None:
-    """Likelihood by epochs and by seconds: the two factors."""
-    figure, axes = plt.subplots(1, 2, figsize=(10, 4), layout="constrained", sharey=True)
-    for number, (name, runs) in enumerate(all_runs.items()):
-        style = {"linewidth": 1.2, "linestyle": ("-", "--")[number // NUM_COLOURS % 2]}
-        for axis, along in zip(axes, (runs[0].epochs, runs[0].seconds), strict=True):
-            axis.plot(along, runs[0].log_likelihood, label=name, **style)
-    for axis, label in zip(axes, ("epochs", "seconds"), strict=True):
-        axis.axhline(target, color="0.6", linestyle=":")
-        axis.set_xlabel(label)
-    axes[0].set_ylabel("log-likelihood per token")
-    axes[0].legend(fontsize=7)
-    figure.savefig(picture, dpi=140)
-    plt.close(figure)
 
 
 def rows_of(found: dict[str, dict[str, Any]], floor_s: float) -> list[list[str]]:
@@ -343,7 +320,11 @@ def main(run: Run) -> Found:
     target = kernel.log_likelihood[kernel.epochs.index(flags.target_epoch)]
     found = {name: figures(of_one, target) for name, of_one in runs.items()}
     if flags.picture is not None:
-        draw(runs, target, flags.picture)
+        curves = {
+            name: Curve(one.epochs, one.seconds, one.log_likelihood)
+            for name, (one, *_) in runs.items()
+        }
+        draw(curves, target, "log-likelihood per token", flags.picture)
     compile_s, measures = wait_compiled(), measured(runs, target)
     return Found(
         measures,

@@ -6,7 +6,6 @@ process, which is what nobody who draws like this can be faster than.
 """
 
 import itertools
-import os
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -25,7 +24,6 @@ import lda  # noqa: E402
 import quality  # noqa: E402
 
 import paceline  # noqa: E402
-from paceline.launch.job.environment import ROLE  # noqa: E402
 
 
 class Told(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,11 +38,7 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
         parts: of the documents.
         look_every: epochs between looks at the likelihood.
         priors: alpha and beta.
-        seed: of what is drawn.
         slices: blocks of words for each part.
-        sleep_s: how long a trainer sleeps for each token, so that cores do not matter.
-        slow: trainer that sleeps longer, by its number; -1: none.
-        slower: how many times.
     """
 
     data: str
@@ -55,11 +49,7 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
     parts: int
     look_every: int
     priors: tuple[float, float]
-    seed: int = 0
     slices: int = 2
-    sleep_s: float = 0.0
-    slow: int = -1
-    slower: float = 4.0
 
 
 class Seen(msgspec.Struct, frozen=True, kw_only=True):
@@ -99,7 +89,7 @@ def read_work(told: Told) -> lda.Work:
             corpus.Corpus(arrays[f"{kind}words"], arrays[f"{kind}starts"], names, [])
             for kind in ("", "held_")
         )
-    sizes = told.topics, told.epochs, told.parts, told.seed, told.look_every
+    sizes = told.topics, told.epochs, told.parts, 0, told.look_every
     train, held_out = (
         texts._replace(titles=[""] * texts.num_documents) for texts in (train, held_out)
     )
@@ -152,7 +142,7 @@ def run_plain(work: lda.Work) -> Seen:
     )
 
 
-def run_model(work: lda.Work, model: str, *, may_look: bool) -> Seen | None:
+def run_model(work: lda.Work, model: str) -> Seen | None:
     """In tables, with whoever else is there; None where another one tells.
 
     Nothing stops for a look: the loop over all epochs is one.
@@ -170,7 +160,7 @@ def run_model(work: lda.Work, model: str, *, may_look: bool) -> Seen | None:
     session = paceline.connect()
     tables = lda.make_tables(session, work, model)
     lda.look(session, work, tables, 0)  # nobody is over before all are here
-    looker = Looker(work, tables) if may_look and session.once("look") else None
+    looker = Looker(work, tables) if session.once("look") else None
     if looker is not None:
         lda.sample = looker.before(lda.sample)
     used = time.process_time()
@@ -231,18 +221,6 @@ class Looker:
         )
 
 
-def sleep_along(told: Told, index: int) -> None:
-    """Let this trainer sleep for each token that it draws."""
-    each_s = told.sleep_s * (told.slower if index == told.slow else 1.0)
-    sample = lda.sample
-
-    def slowed(work: lda.Work, part: corpus.Part, *more: Any) -> None:  # noqa: ANN401  (as it is)
-        sample(work, part, *more)
-        time.sleep(each_s * len(part.tokens))
-
-    lda.sample = slowed
-
-
 class _Sum:
     """Seconds inside a function."""
 
@@ -267,14 +245,7 @@ def main() -> None:
     lda.SLICES = told.slices
     work = read_work(told)
     warm(work)
-    if told.model == "plain":
-        seen: Seen | None = run_plain(work)
-    else:
-        index = int(os.environ[ROLE].rpartition("-")[2])
-        if told.sleep_s:
-            sleep_along(told, index)
-        # Who looks is never slow: what it sees comes late otherwise.
-        seen = run_model(work, told.model, may_look=index != told.slow)
+    seen = run_plain(work) if told.model == "plain" else run_model(work, told.model)
     if seen is not None:
         Path(told.out).write_bytes(msgspec.json.encode(seen))
 

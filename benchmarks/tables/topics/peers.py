@@ -38,7 +38,7 @@ def run_tomotopy(data: dict[str, Array], flags: argparse.Namespace) -> Looks:
     import tomotopy  # noqa: PLC0415  (each peer needs its own library alone)
 
     words, starts = data["words"], data["starts"]
-    priors = {"alpha": flags.alpha, "eta": flags.beta, "seed": flags.seed}
+    priors = {"alpha": flags.alpha, "eta": flags.beta, "seed": 0}
     model = tomotopy.LDAModel(k=flags.topics, **priors)
     for first, last in itertools.pairwise(starts):
         model.add_doc([str(word) for word in words[first:last]])
@@ -87,7 +87,7 @@ def run_lda(data: dict[str, Array], flags: argparse.Namespace) -> Looks:
         n_iter=flags.epochs,  # it looks before an epoch, the first time before the first
         alpha=flags.alpha,
         eta=flags.beta,
-        random_state=flags.seed,
+        random_state=0,
         refresh=flags.look_every,
     )
     model.seen, model.looked = [], []
@@ -114,7 +114,7 @@ def main() -> None:
     parser.add_argument("peer", choices=PEERS)
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
-    for name in ("topics", "vocabulary", "epochs", "look-every", "threads", "seed"):
+    for name in ("topics", "vocabulary", "epochs", "look-every", "threads"):
         parser.add_argument(f"--{name}", type=int, required=True)
     for name in ("alpha", "beta"):
         parser.add_argument(f"--{name}", type=float, required=True)

@@ -6,13 +6,12 @@ import numpy as np
 import torch
 from torch.nn.functional import binary_cross_entropy_with_logits
 
-from benchmarks.ctr.compare import FIELDS, HELD_OUT, draw_records
+from benchmarks.ctr.compare import FIELDS, HELD_OUT, Trained, draw_records
 from benchmarks.ctr.handed import logits_of, mean_loss, read_handed
 from benchmarks.ctr.loops import DIM, HALF_WIDTH, Model, Plan
 from benchmarks.ctr.peers import (
     OURS,
     PEERS,
-    Trained,
     equal_losses,
     figures_of,
     free_ports,

@@ -21,7 +21,6 @@ from benchmarks.dense.compare import (
     ratios_of,
 )
 from benchmarks.dense.loops import SIDES, Batch, Plan, batches_of, make_model, run_paceline
-from benchmarks.harness.goals import wanted
 from paceline.config import JobConfig, Sync
 from paceline.launch.embedded import EmbeddedJob
 
@@ -67,7 +66,7 @@ def test_the_distance_is_a_share_of_the_norm() -> None:
 
 def test_ours_is_compared_with_ddp_and_with_the_floor() -> None:
     runs = {OURS: [run(30.0)], DDP: [run(20.0)], FLOOR: [run(60.0)]}
-    against_ddp, against_floor = ratios_of(runs, 64, wanted("dense-64"))
+    against_ddp, against_floor = ratios_of(runs, 64, "dense-64")
     assert (against_ddp.value, against_ddp.verdict) == (1.5, "reached")
     assert (against_floor.value, against_floor.goal) == (0.5, "")
 
@@ -82,7 +81,7 @@ def test_a_codec_is_compared_with_ddp_and_with_its_own_compression() -> None:
         theirs: [run(10.0)],
         only_ours: [run(20.0, loss=0.6)],
     }
-    ratios = {(r.ours, r.against): r.value for r in ratios_of(runs, 64, None)}
+    ratios = {(r.ours, r.against): r.value for r in ratios_of(runs, 64, "")}
     assert ratios[ours.who, DDP.who] == 2.0
     assert ratios[ours.who, theirs.who] == 4.0
     assert ratios[only_ours.who, f"{DDP.who} (not equal)"] == 1.0

@@ -1,6 +1,8 @@
 """A step with nothing to compute is told whole; two checkouts are compared by pairs."""
 
+import math
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,14 +15,21 @@ import torch
 from benchmarks.dense import step_cost
 from benchmarks.dense.step_cost import (
     AT_MOST,
+    COUNTS,
+    ROLES,
+    TABLES,
     differing,
     figures_of,
+    floor_figures,
     measure_pairs,
     pair_table,
     ratios_of,
+    tables_of,
     told_of,
 )
+from benchmarks.dense.step_cost_floors import computing, kernels
 from benchmarks.dense.step_cost_loops import Gauge, Plan, run
+from benchmarks.dense.step_cost_models import MODELS, plain_of, resnet_shapes
 from benchmarks.dense.step_cost_serve import Case, written
 from benchmarks.harness.record import ROOT
 from benchmarks.harness.watching import watched
@@ -36,7 +45,8 @@ def found(us: float = 300.0, trainer: float = 60.0, loss: float = 1.0) -> dict[s
         "plain us": [100.0, 100.0],
         "step us": [200.0, 200.0],
         "cpu us": {"trainer": trainer, "server": 38.0, "coordinator": 2.0},
-        "calls": {"sleeps": 3.0},
+        "calls": dict.fromkeys(COUNTS[1:], 3.0),
+        "memory MiB": {role: [200.0, 300.0] for role in ROLES},
         "messages": {"Push": 2.0, "Tick": 2.0},
         "losses": [loss, 1.0],
     }
@@ -53,7 +63,7 @@ def one_thread() -> Iterator[None]:
 @pytest.mark.slow
 @pytest.mark.usefixtures("one_thread")
 @pytest.mark.filterwarnings("ignore:Sparse invariant checks:UserWarning")  # Adagrad's
-@pytest.mark.parametrize("model", ["dense", "rows", "both", "clicks", "digits"])
+@pytest.mark.parametrize("model", MODELS)
 def test_all_figures_of_a_step_are_there(tmp_path: Path, model: str) -> None:
     plan = Plan(model, "sync", blocks=2, steps=8)
     with watched() as trips:
@@ -71,15 +81,19 @@ def test_all_figures_of_a_step_are_there(tmp_path: Path, model: str) -> None:
     assert one["cpu us"].keys() == {"trainer", "server", "coordinator"}
     assert one["messages"]["Push"] == 2.0  # with its reply
     assert one["calls"].keys() == {"reads and writes", "sleeps"}
+    [(now_mib, most_mib)] = one["memory MiB"].values()  # one process
+    assert 0 < now_mib <= most_mib
     rounds = (plan.blocks + 1) * plan.steps
     assert written(tmp_path)["journal records"] >= rounds
 
 
 def test_a_case_is_told_by_medians_over_its_runs_and_by_the_counted_one() -> None:
-    told = told_of([found(200.0), found(300.0), found(900.0), found(5000.0)])
+    runs = [found(200.0), found(300.0), found(900.0), found(5000.0)]
+    told = told_of(runs, [{"computing": 30.0, "kernels": 5.0}])
     assert (told["us"], told["plain us"], told["times"]) == (300.0, 100.0, 3.0)
     assert (told["step()"], told["server"], told["messages"]) == (200.0, 38.0, 4.0)
-    assert told["sleeps"] == 3.0
+    assert (told["sleeps"], told["computing"], told["kernels"]) == (3.0, 30.0, 5.0)
+    assert (told["server now"], told["server most"]) == (200.0, 300.0)
     figures, (ratio,) = figures_of({CASE: [found(), found()]})
     assert [figure.kind for figure in figures] == ["ours", "floor"]
     assert ratio.value == pytest.approx(1 / 3)
@@ -119,19 +133,61 @@ def test_checkouts_take_turns_and_are_held_to_their_medians() -> None:
     assert pair_table({CASE: {"wall": [0.9, AT_MOST, 1.5]}})[1]
 
 
-FLAT = {  # what a checkout had before its benchmarks stood in rooms
-    "__init__": "",
-    "environments": "def one_thread(): ...",
-    "processes": "fork_server = job_config = wait_job = wait_script = None",
-    "watching": "Trips = watched = object",
-}
+def test_what_is_told_of_cases_stands_in_lines_of_100_columns() -> None:
+    floors = [{"computing": 12345.0, "kernels": 12345.0}]
+    told = told_of([found(12345.0), found(12345.0)], floors)
+    assert all(name in told for heads in TABLES.values() for name in heads)
+    others = [f"{role} {when}" for role in ROLES[1:] for when in ("now", "most")]
+    alone = {name: value for name, value in told.items() if name not in others}
+    cases = {"embedded, async:pull=2, lookups": alone, "run, sync, lookups": told}
+    tables = tables_of(cases)
+    assert max(len(line) for one in tables for line in one.splitlines()) <= 100
+    assert tables[1].splitlines()[1].split()[3:] == ["60", "200", "300", "38", "2"]
+
+
+def test_floors_are_of_each_model_and_of_none() -> None:
+    ran = {"an empty round trip": 50.0, "computing": 30.0, "kernels": 5.0}
+    figures = floor_figures({"dense": [ran, ran], "rows": [ran]})
+    assert {(one.what, len(one.values)) for one in figures} == {
+        *(("an empty round trip", 3), ("computing, dense", 2), ("kernels, dense", 2)),
+        *(("computing, rows", 1), ("kernels, rows", 1)),
+    }
 
 
 @pytest.mark.slow
-def test_a_checkout_whose_benchmarks_are_flat_can_be_compared_with(tmp_path: Path) -> None:
-    (tmp_path / "benchmarks").mkdir()
-    for name, text in FLAT.items():
-        (tmp_path / "benchmarks" / f"{name}.py").write_text(text)
+@pytest.mark.usefixtures("one_thread")
+@pytest.mark.filterwarnings("ignore:Sparse invariant checks:UserWarning")  # Adagrad's
+@pytest.mark.parametrize("model", MODELS)
+def test_the_kernels_of_a_model_change_all_that_it_learns(model: str) -> None:
+    plain = plain_of(model)
+    batch = plain.draw(plain.batch)
+    computing(plain, batch)()
+    assert all(one.grad is not None for one in plain.parameters())
+    assert len(kernels(plain, batch)()) == (plain.rows is not None) + (
+        plain.linear is not None
+    )
+
+
+def test_tensors_are_those_of_a_resnet_50() -> None:
+    shapes = list(resnet_shapes(1))
+    assert len(shapes) == len(list(plain_of("tensors").parameters())) == 161
+    numbers = sum(math.prod(shape) for shape in shapes)
+    assert numbers == 25_557_032 + 24 * 2049  # but for 24 classes more
+
+
+def test_every_model_can_be_asked_for() -> None:
+    assert {*step_cost.MODELS, *step_cost.ASKED} == set(MODELS)
+
+
+NEEDED = ("environments", "processes", "record", "watching")
+
+
+@pytest.mark.slow
+def test_a_checkout_without_these_models_can_be_compared_with(tmp_path: Path) -> None:
+    harness = tmp_path / "benchmarks" / "harness"
+    harness.mkdir(parents=True)
+    for name in NEEDED:
+        shutil.copy(ROOT / "benchmarks" / "harness" / f"{name}.py", harness)
     files = [step_cost.SERVE, step_cost.SERVE.with_name("step_cost_loops.py")]
     load = "import runpy, sys\nfor file in sys.argv[1:]: runpy.run_path(file)"
     path = os.pathsep.join([str(ROOT / "src"), str(tmp_path)])

@@ -7,7 +7,6 @@ import pytest
 
 from benchmarks.harness.bench import Found, Run, bench, opt
 from benchmarks.harness.figures import Figure, judged
-from benchmarks.harness.goals import wanted
 
 HERE = {"where": "here"}
 
@@ -24,7 +23,7 @@ def records(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 def found(loss: float, *, is_equal: bool = True) -> Found:
     figure = Figure("AUC lost", "bf16", "ours", "AUC", (loss,))
-    ratios = [judged(figure, wanted("codec"))]
+    ratios = [judged(figure, "codec")]
     return Found([figure], ratios, "the same records", is_equal, more={"seed": 7})
 
 

@@ -6,13 +6,17 @@ import pytest
 
 from benchmarks.harness.figures import (
     Figure,
+    Found,
+    Measure,
     Profile,
     compared,
-    figure_table,
+    figure_rows,
     judged,
     kept,
+    measured,
+    medians,
     number,
-    ratio_table,
+    ratio_rows,
     read,
     read_profiles,
 )
@@ -21,6 +25,12 @@ from benchmarks.harness.goals import TABLE, Goal, wanted
 GOAL = Goal("pull", "transport", "a pull", "torch RPC", at_least=8.0)
 OURS = Figure("pull", "paceline", "ours", "us", (30.0, 10.0, 20.0))
 PEER = Figure("pull", "torch RPC", "peer", "us", (100.0, 90.0, 110.0))
+
+
+def is_wanted(monkeypatch: pytest.MonkeyPatch, goal: Goal) -> str:
+    """The name of a goal that is the only one."""
+    monkeypatch.setattr("benchmarks.harness.goals.TABLE", (goal,))
+    return goal.name
 
 
 def test_a_shorter_time_is_better_and_so_is_a_higher_rate() -> None:
@@ -39,10 +49,14 @@ def test_a_shorter_time_is_better_and_so_is_a_higher_rate() -> None:
     ],
 )
 def test_a_goal_is_reached_or_missed(
-    at_least: float | None, at_most: float | None, goal: str, verdict: str
+    at_least: float | None,
+    at_most: float | None,
+    goal: str,
+    verdict: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    wanted = Goal("pull", "transport", "a pull", "torch RPC", at_least, at_most)
-    ratio = compared(OURS, PEER, wanted)
+    pull = Goal("pull", "transport", "a pull", "torch RPC", at_least, at_most)
+    ratio = compared(OURS, PEER, is_wanted(monkeypatch, pull))
     assert (ratio.goal, ratio.verdict) == (goal, verdict)
 
 
@@ -51,11 +65,12 @@ def test_without_a_goal_there_is_no_verdict() -> None:
     assert (ratio.goal, ratio.verdict) == ("", "")
 
 
-def test_an_amount_is_judged_in_its_own_unit() -> None:
-    wanted_us = Goal("pull", "transport", "a pull", "", at_most=25.0, unit="us")
-    ratio = judged(OURS, wanted_us)
+def test_an_amount_is_judged_in_its_own_unit(monkeypatch: pytest.MonkeyPatch) -> None:
+    goal = Goal("pull", "transport", "a pull", "", at_most=25.0, unit="us")
+    pull = is_wanted(monkeypatch, goal)
+    ratio = judged(OURS, pull)
     assert (ratio.found, ratio.goal, ratio.verdict) == ("20 us", "<= 25", "reached")
-    assert judged(OURS, wanted_us, 30.0).verdict == "missed"
+    assert judged(OURS, pull, 30.0).verdict == "missed"
 
 
 def test_goals_are_asked_for_by_name_and_each_says_one_thing() -> None:
@@ -72,9 +87,9 @@ def test_only_figures_of_the_same_thing_are_compared() -> None:
         compared(OURS, PEER._replace(what="push"))
 
 
-def test_a_record_gives_back_what_was_kept() -> None:
-    ratio = compared(OURS, PEER, GOAL)
-    record = kept([OURS, PEER], [ratio], "the same bytes", is_equal=True)
+def test_a_record_gives_back_what_was_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    ratio = compared(OURS, PEER, is_wanted(monkeypatch, GOAL))
+    record = kept(Found([OURS, PEER], [ratio], "the same bytes"))
     assert read(json.loads(json.dumps(record))) == ([OURS, PEER], [ratio])
 
 
@@ -86,17 +101,30 @@ def test_a_profile_is_told_from_the_longest_phase_and_kept() -> None:
         ["push", "1", "25 %"],
         ["together", "4", ""],
     ]
-    record = kept([OURS], [], "nothing", is_equal=True, profiles=[profile])
+    record = kept(Found([OURS], [], "nothing", profiles=[profile]))
     assert read_profiles(json.loads(json.dumps(record))) == [profile]
     assert read_profiles({}) == []
 
 
-def test_tables_hold_medians_and_verdicts() -> None:
-    assert figure_table([OURS]).splitlines()[1].split() == [
-        *("pull", "paceline", "us"),
-        *("20", "10", "30", "3"),
-    ]
-    assert ratio_table([compared(OURS, PEER, GOAL)]).endswith("5.00 times  >= 8  missed")
+def test_rows_hold_medians_and_verdicts(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert figure_rows([OURS])[1] == ["pull", "paceline", "us", "20", "10", "30", "3"]
+    ratio = compared(OURS, PEER, is_wanted(monkeypatch, GOAL))
+    assert ratio_rows([ratio], [OURS, PEER])[1][3:] == ["5.00 times", ">= 8", "missed"]
+
+
+def test_runs_of_candidates_are_measured_in_their_order() -> None:
+    runs = {"ours": [1.0, 3.0, 2.0], "plain": [4.0, 5.0]}
+    first, second, *halves = measured(
+        runs,
+        Measure("a step", "us", lambda run: run),
+        Measure("half of it", "us", lambda run: run / 2, is_more_better=True),
+        who=str.upper,
+        kind=lambda one: "ours" if one == "ours" else "floor",
+    )
+    assert first == Figure("a step", "OURS", "ours", "us", (1.0, 3.0, 2.0))
+    assert (second.who, second.kind) == ("PLAIN", "floor")
+    assert [half.values for half in halves] == [(0.5, 1.5, 1.0), (2.0, 2.5)]
+    assert medians(runs, lambda run: 10 * run) == {"ours": 20.0, "plain": 45.0}
 
 
 @pytest.mark.parametrize(

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.harness.figures import Figure, compared, judged, kept
-from benchmarks.harness.goals import TABLE, wanted
+from benchmarks.harness.figures import Figure, Found, compared, judged, kept
+from benchmarks.harness.goals import TABLE
 from benchmarks.harness.page import (
-    Found,
+    Kept,
     doubts,
     goal_rows,
     main,
@@ -33,7 +33,7 @@ def record(*, is_equal: bool = True, **changes: object) -> dict[str, object]:
         "busy_share": 0.01,
         "python": "3.11.7",
         "versions": {"torch": "2.13.0"},
-        **kept([OURS, PEER, FLOOR], ratios, "the same bytes", is_equal=is_equal),
+        **kept(Found([OURS, PEER, FLOOR], ratios, "the same bytes", is_equal)),
         **changes,
     }
 
@@ -57,7 +57,7 @@ def test_doubts_are_told(changes: dict[str, object], doubt: str) -> None:
 
 
 def test_where_we_lose_the_page_says_so_but_not_of_a_floor() -> None:
-    text = section(Found("transport", record()), "p.png")
+    text = section(Kept("transport", record()), "p.png")
     assert "| pull | paceline | torch RPC | 0.50 times |  | we lose |" in text
     assert "| pull | paceline | memcpy | 0.05 times |  | floor |" in text
     assert "`python -m benchmarks.transport.compare` at `0123456`" in text
@@ -75,7 +75,7 @@ def test_the_newest_record_with_ratios_counts(tmp_path: Path) -> None:
     ]
 
 
-def rows_of(found: list[Found], what: str) -> list[list[str]]:
+def rows_of(found: list[Kept], what: str) -> list[list[str]]:
     return [row for row in goal_rows(found) if row[0] == what]
 
 
@@ -86,24 +86,24 @@ def test_every_goal_has_a_row_though_nothing_was_measured() -> None:
 
 
 def test_a_goal_is_reached_or_missed_by_what_the_record_says() -> None:
-    ratios = [compared(PEER, OURS, wanted("small-pull-torch"))]
-    found = Found("transport", {**record(), **kept([OURS], ratios, "", is_equal=True)})
+    ratios = [compared(PEER, OURS, "small-pull-torch")]
+    found = Kept("transport", {**record(), **kept(Found([OURS], ratios, ""))})
     [row] = rows_of([found], "a pull of 4 KiB")[:1]
     assert row[1:] == [
         *("torch RPC", "at least 8 times", "2.00 times", "missed"),
         "torch RPC / paceline",
     ]
-    busy = Found("transport", {**found.record, "busy_share": 0.9})
+    busy = Kept("transport", {**found.record, "busy_share": 0.9})
     assert rows_of([busy], "a pull of 4 KiB")[0][4] == "missed, a hint"
 
 
 def test_of_many_ratios_of_one_goal_the_worst_counts() -> None:
-    lost = [judged(OURS, wanted("codec"), 0.001 * n) for n in range(8)]
-    some = Found("codecs", {**record(), **kept([OURS], lost[:3], "", is_equal=True)})
+    lost = [judged(OURS, "codec", 0.001 * n) for n in range(8)]
+    some = Kept("codecs", {**record(), **kept(Found([OURS], lost[:3], ""))})
     assert [row[4] for row in rows_of([some], "AUC lost to a codec")] == [
         *("reached", "reached", "reached"),
     ]
-    many = Found("codecs", {**record(), **kept([OURS], lost, "", is_equal=True)})
+    many = Kept("codecs", {**record(), **kept(Found([OURS], lost, ""))})
     [row] = rows_of([many], "AUC lost to a codec")
     assert row[3:] == ["0.0070 AUC", "missed", "the worst of 8: paceline / pull"]
 

@@ -1,11 +1,6 @@
 """Models of computation beside each other: what is told of their runs, and who must win."""
 
-import math
-
-import pytest
-
 from benchmarks.harness.figures import Figure, Ratio
-from benchmarks.tables import stragglers
 from benchmarks.tables.factorisation import models as factorisation_models
 from benchmarks.tables.factorisation.compare import ratios_of as factorisation_ratios
 from benchmarks.tables.factorisation.models import SECONDS, Result
@@ -93,22 +88,3 @@ def test_who_never_came_to_the_likelihood_has_no_figures() -> None:
     runs = {"kernel alone": [seen(4.0)], "locking, 2 trainers": [seen(9.0)]}
     runs["locking, 2 trainers"][0].log_likelihood[1] = -7.0
     assert {figure.who for figure in topics.measured(runs, -6.5)} == {"kernel alone"}
-
-
-def test_a_slow_trainer_is_told_as_times_as_long_as_without() -> None:
-    runs = {
-        ("mf", "no-sync"): {False: [10.0, 12.0, 11.0], True: [13.0, 14.3, 15.0]},
-        ("mf", "push-pull"): {False: [10.0], True: [math.inf]},
-    }
-    [ratio] = stragglers.times_longer(runs)
-    assert (ratio.what, ratio.ours) == ("mf", "no-sync, one slow")
-    assert ratio.value == pytest.approx(1.3)
-    figures = stragglers.figures_of(runs)
-    assert [figure.what for figure in figures[:2]] == [
-        "mf, equal trainers",
-        "mf, equal trainers",
-    ]
-
-
-def test_three_equal_trainers_and_a_quarter_of_one_do_the_work_of_four() -> None:
-    assert pytest.approx(4 / 3.25) == stragglers.FREE_TIMES

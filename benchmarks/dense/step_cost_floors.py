@@ -1,0 +1,124 @@
+"""What of a step nobody can spare, each thing alone, to read `benchmarks step_cost` by.
+
+::
+
+    an empty round trip   between two processes, over a Unix socket by paceline's own
+                          transport; nothing is decided
+    a record appended     to the journal; no fsync is waited for
+    computing             forward and backward of the plain loop's model
+    kernels               what changes the numbers: torch's optimizer on one tensor of all
+                          those of the network; paceline's loops for rows (distinct ids, a
+                          look at their rows, sums of gradients, a step)
+
+All are medians of one process with one thread, in microseconds.
+
+Waits: for the other process, with a bound.
+"""
+
+import argparse
+import contextlib
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import nn
+
+from benchmarks.dense.step_cost_models import Batch, Model, plain_of
+from benchmarks.transport.timing import timed
+from benchmarks.transport.with_paceline import TIMEOUT_S, Touch, wait_link
+from paceline.config import Zeros
+from paceline.messages.shared import TableSpec
+from paceline.params.rows import RowTable, sum_duplicates, unique_ids
+from paceline.store.journal import Journal
+
+SERVER = "benchmarks.transport.with_paceline"
+RECORD_BYTES = 64  # about those of a round that is committed
+CALLS = 1000
+WARM = 0.2  # of the calls
+
+
+@contextlib.contextmanager
+def round_trip(folder: Path) -> Iterator[Callable[[], object]]:
+    """An empty call of another process, which is there until the end."""
+    words = ("server", "--place", str(folder), "--plan", "{}", "--out", os.devnull)
+    with subprocess.Popen([sys.executable, "-m", SERVER, *words]) as server:
+        try:
+            with wait_link(f"unix:{folder / 's.sock'}") as connection:
+                yield lambda: connection.call(Touch(), timeout_s=TIMEOUT_S)
+        finally:
+            server.kill()
+
+
+def append(journal: Journal) -> Callable[[], object]:
+    """Write one record."""
+    return lambda: journal.append([bytes(RECORD_BYTES)])
+
+
+def computing(model: Model, batch: Batch) -> Callable[[], object]:
+    """Forward and backward."""
+
+    def compute() -> None:
+        model.zero_grad()
+        model.loss(batch).backward()
+
+    return compute
+
+
+def kernels(model: Model, batch: Batch) -> Callable[[], object]:
+    """Change the network's numbers and the batch's rows."""
+    steps = list[Callable[[], object]]()
+    if model.linear is not None:
+        numbers = [one.detach().flatten() for one in model.linear.parameters()]
+        flat = nn.Parameter(torch.cat(numbers))
+        flat.grad = torch.randn_like(flat)
+        steps.append(model.optimizer([flat]).step)
+    if model.rows is not None:
+        rule, _ = model.row_rules()
+        table = RowTable(TableSpec("rows", model.width, rule, Zeros()), seed=0)
+        ids = batch[1].flatten().numpy()
+        gradients = np.ones((len(ids), model.width), np.float32)
+
+        def step_rows() -> None:
+            unique, inverse = unique_ids(ids)
+            table.gather(unique, create=True)
+            table.apply(unique, sum_duplicates(inverse, gradients, len(unique)))
+
+        steps.append(step_rows)
+    return lambda: [step() for step in steps]
+
+
+def measure(kind: str, steps: int, folder: Path) -> dict[str, float]:
+    """All of them: {which: microseconds}."""
+    model = plain_of(kind)
+    batch = model.draw(model.batch)
+    journal = Journal(folder / "journal.sqlite")
+    with contextlib.closing(journal), round_trip(folder) as trip:
+        seconds = {
+            "an empty round trip": timed(trip, CALLS, WARM),
+            "a record appended": timed(append(journal), CALLS, WARM),
+            "computing": timed(computing(model, batch), steps, WARM),
+            "kernels": timed(kernels(model, batch), steps, WARM),
+        }
+    return {name: 1e6 * one for name, one in seconds.items()}
+
+
+def main() -> None:
+    """Measure, and write what was found."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--model", required=True)
+    parser.add_argument("--steps", type=int, required=True)
+    flags = parser.parse_args()
+    torch.set_num_threads(1)
+    with torch.sparse.check_sparse_tensor_invariants(enable=False):  # torch's default, said
+        found = measure(flags.model, flags.steps, flags.out.parent)
+    flags.out.write_text(json.dumps(found), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

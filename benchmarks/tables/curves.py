@@ -1,0 +1,42 @@
+"""How far runs have come, drawn by epochs and by seconds: the two factors of a time.
+
+Waits: for the disk.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from paceline.watch.draw import STYLE, import_pyplot
+
+NUM_COLOURS = 10  # before matplotlib begins with the first one again
+
+
+class Curve(NamedTuple):
+    """What was seen of a run, look by look."""
+
+    epochs: Sequence[float]
+    seconds: Sequence[float]
+    values: Sequence[float]
+
+
+def draw(curves: Mapping[str, Curve], target: float, what: str, picture: Path) -> None:
+    """Draw what all are to come to as well; ``what`` is the name of the values."""
+    pyplot = import_pyplot()
+    with pyplot.rc_context(STYLE):
+        figure, both = pyplot.subplots(
+            1, 2, figsize=(11, 4), sharey=True, layout="constrained"
+        )
+        for number, (who, curve) in enumerate(curves.items()):
+            line = ("-", "--")[number // NUM_COLOURS % 2]
+            for axes, along in zip(both, (curve.epochs, curve.seconds), strict=True):
+                axes.plot(
+                    along, curve.values, line, label=who, color=f"C{number % NUM_COLOURS}"
+                )
+        for axes, words in zip(both, ("epochs", "seconds"), strict=True):
+            axes.axhline(target, color="0.6", linestyle=":")
+            axes.set_xlabel(words)
+        both[0].set_ylabel(what)
+        both[0].legend(frameon=False, fontsize=7)
+        figure.savefig(picture, dpi=140, facecolor="white")
+        pyplot.close(figure)

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, final
 from paceline.errors import PREEMPTED_EXIT_CODE
 
 if TYPE_CHECKING:
-    from paceline.trainer.membership import Presence
+    from paceline.trainer.seat import Presence
 
 CAUGHT = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 ABANDON_S = 3.0

@@ -19,12 +19,14 @@ Pure.
 
 import math
 import re
+from abc import ABC
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import torch
 
+from paceline.data.source import ItemSource, Records
 from paceline.errors import DataError, UsageError
 
 Kind = torch.dtype | type[str]
@@ -36,6 +38,23 @@ _MAX_WHOLE = {torch.int32: (1 << 31) - 1, torch.int64: (1 << 63) - 1}
 _HOLDS_WHOLE = {torch.float32: 1 << 24, torch.float64: 1 << 53}  # every one up to there
 _SAYS_WHOLE = re.compile(r"\s*([+-]?[0-9]+)(?:\.0*)?\s*")
 _INT64_LIKE = re.compile(r"\s*[+-]?[0-9]+\s*")
+
+
+class ColumnSource(ItemSource, ABC):
+    """A source whose batches are columns: ``{column: tensor (n, ...) or list}``."""
+
+    def items(self, records: Records) -> list[dict[str, Any]]:
+        """``{column: tensor () or (k,), or the value}`` of each record."""
+        columns: dict[str, torch.Tensor | list[Any]] = self.read(records)
+        parts = [
+            column.unbind() if isinstance(column, torch.Tensor) else column
+            for column in columns.values()
+        ]
+        return [dict(zip(columns, row, strict=True)) for row in zip(*parts, strict=True)]
+
+    def join(self, items: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        """The columns of these records."""
+        return {name: _stacked([item[name] for item in items], name) for name in items[0]}
 
 
 def choose_kind(texts: Sequence[str]) -> Kind:
@@ -162,24 +181,6 @@ def select_columns(
                 f"{where}: there is no column {name!r} among {', '.join(there)}"
             )
     return list(wanted)
-
-
-def take_apart(columns: Mapping[str, torch.Tensor | list[Any]]) -> list[dict[str, Any]]:
-    """Columns of equal length -> records: ``{column: tensor () or (k,), or the value}``."""
-    parts = [
-        column.unbind() if isinstance(column, torch.Tensor) else column
-        for column in columns.values()
-    ]
-    return [dict(zip(columns, row, strict=True)) for row in zip(*parts, strict=True)]
-
-
-def put_together(items: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Records -> columns, as `take_apart` had them: ``{column: tensor (n, ...) or list}``.
-
-    Raises:
-        DataError: a column has tensors of one dtype here and of another there.
-    """
-    return {name: _stacked([item[name] for item in items], name) for name in items[0]}
 
 
 def _stacked(values: list[Any], name: str) -> torch.Tensor | list[Any]:

@@ -16,6 +16,7 @@ import torch
 from paceline.data.files.columns import (
     FRACTIONS,
     Column,
+    ColumnSource,
     Kind,
     blurred,
     check_kinds,
@@ -24,9 +25,7 @@ from paceline.data.files.columns import (
     has_large,
     parse_column,
     parse_numbers,
-    put_together,
     select_columns,
-    take_apart,
 )
 from paceline.data.files.files import (
     DataFile,
@@ -44,7 +43,7 @@ from paceline.data.files.lines import (
     index_file,
     long_fields,
 )
-from paceline.data.source import ItemSource, Records
+from paceline.data.source import Records
 from paceline.errors import DataError, UsageError
 
 Texts = tuple[str, ...]
@@ -56,7 +55,7 @@ _SHOWN = 60  # characters of a line in a message
 
 
 @final
-class Csv(ItemSource):
+class Csv(ColumnSource):
     """Rows of CSV; a batch is ``{column: tensor (n,) or list of str}``.
 
     The dtype of a column follows from the first 1,000 records: int64, float32 (missing
@@ -141,14 +140,6 @@ class Csv(ItemSource):
                 for name, place in self._places.items()
             }
         return found
-
-    def items(self, records: Records) -> list[dict[str, Any]]:
-        """``{column: number as a tensor (), or str}`` of each record."""
-        return take_apart(self.read(records))
-
-    def join(self, items: list[dict[str, Any]]) -> dict[str, Column]:
-        """The columns of these records."""
-        return put_together(items)
 
     def fingerprint(self) -> str:
         """Names, sizes and a hash of the files, columns with dtypes, number of records."""

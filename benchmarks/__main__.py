@@ -61,6 +61,7 @@ SETS = {
         Command("transport", "transport.compare", "--peers torch", FEW_TRIPS),
         Command("codecs", "ctr.codecs"),
         Command("bookkeeping", "ctr.bookkeeping", small=FEW_STEPS),
+        Command("readers", "ctr.readers", "--no-peer", "--times 1 --records 2000"),
         Command("scaling", "scale.scaling", small="--sizes 1,2 --steps 8"),
         Command("link", "dense.link", small="--times 1 --steps 4"),
         Command("recovery", "recovery.compare", "--times 10", "--times 2"),
@@ -74,6 +75,7 @@ SETS = {
     ),
     "peers": (
         Command("transport", "transport.compare", small=FEW_TRIPS),
+        Command("readers", "ctr.readers", small="--times 1 --records 2000"),
         Command(
             "ctr_peers", "ctr.peers", small="--times 1 --ids 100000 --warm 10 --steps 20"
         ),

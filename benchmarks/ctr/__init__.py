@@ -6,4 +6,5 @@
     peers        against TensorFlow's and Paddle's parameter servers (`handed`, `with_*`)
     bookkeeping  what journal and exactly-once cost (`bookkeeping_off`)
     codecs       what a codec costs in AUC and saves in bytes: the flights of `make demo`
+    readers      records from files, against pandas and scikit-learn (`read_epoch`)
 """

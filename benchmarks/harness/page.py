@@ -45,6 +45,7 @@ TITLES = {  # {name of a record: what stands above it}, in the page's order
     "transport": "A pull and a push between two processes",
     "codecs": "What a codec costs and saves",
     "bookkeeping": "What journal and exactly-once cost",
+    "readers": "Reading files",
     "scaling": "One to four servers and trainers",
     "link": "Over a slow link",
     "recovery": "How long a job stands still",

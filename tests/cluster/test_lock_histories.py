@@ -15,10 +15,10 @@ import pytest
 
 from paceline.errors import LockTimeout
 from paceline.ids import COORDINATOR, OF_NO_BATCH
-from paceline.messages.beats import Beaten
 from paceline.messages.data import Push
 from paceline.messages.locking import KeepLocks, Lock, Locked, RowSlots
 from paceline.messages.shared import Done, Waiting
+from paceline.messages.trainer import Beaten
 from paceline.messages.waits import Wait
 from paceline.server.held_pushes import HeldPushes
 from paceline.server.locks import LockGranted, LockTable

@@ -4,7 +4,7 @@ from typing import Any
 
 from paceline.coordinator.durable.outcomes import TrainerLost
 from paceline.coordinator.ledgers.tasks import CEILING_S, FLOOR_S, Deadlines
-from paceline.messages.beats import Beat
+from paceline.messages.trainer import Beat
 
 FIRST_S = 1800.0
 

@@ -16,11 +16,11 @@ from paceline.config import Async, Pace, Sync
 from paceline.coordinator.durable.queue import Queue, encode_queue
 from paceline.coordinator.state import TimePassed
 from paceline.ids import Span, Window
-from paceline.messages.beats import Beat
 from paceline.messages.shared import ParameterSpec, PartSpec, StageSpec, Waiting
 from paceline.messages.trainer import (
     AskLease,
     AskRecords,
+    Beat,
     Granted,
     JoinTrainer,
     Log,

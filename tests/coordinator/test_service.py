@@ -15,10 +15,9 @@ from paceline.coordinator.service import CoordinatorService
 from paceline.coordinator.storage import read_journal
 from paceline.errors import StoreError, StoreFull
 from paceline.events import EventLog, event_lines
-from paceline.messages.beats import Beat
 from paceline.messages.server import ServerReport
 from paceline.messages.shared import Message, Waiting
-from paceline.messages.trainer import Joined, JoinTrainer
+from paceline.messages.trainer import Beat, Joined, JoinTrainer
 from paceline.messages.watching import (
     AskStatus,
     Exited,

@@ -25,9 +25,7 @@ from paceline.messages.shared import (
     TableSpec,
 )
 from paceline.pace.changing import (
-    changes_optimizer,
     first_pace,
-    why_not_among,
     why_not_change,
     why_not_same,
     with_pace,
@@ -52,7 +50,6 @@ def test_between_paces_by_which_servers_step_only_the_pace_changes() -> None:
     assert changed.pace == SSP(staleness=5)
     assert (changed.optimizer, changed.inner) == (ADAM, None)
     assert first_pace(changed) == Sync()
-    assert not changes_optimizer(Sync(), SSP(staleness=5))
 
 
 def test_with_local_steps_the_optimizer_goes_to_the_trainers_and_comes_back() -> None:
@@ -66,7 +63,6 @@ def test_with_local_steps_the_optimizer_goes_to_the_trainers_and_comes_back() ->
     assert other.inner == ADAM
     back = with_pace(other, Async())
     assert (back.optimizer, back.inner, first_pace(back)) == (ADAM, None, Sync())
-    assert changes_optimizer(Sync(), LocalSGD(every=4))
 
 
 def test_a_script_that_begins_again_shares_the_same_part_under_its_first_pace() -> None:
@@ -168,8 +164,6 @@ def test_parts_that_would_not_go_beside_each_other_are_refused() -> None:
     assert why_not_change(both, {0: SSP(staleness=0)}) is not None
     assert why_not_change(both, {0: SSP(staleness=0), 1: SSP(staleness=0)}) is None
     assert why_not_change(both, {1: Async()}) is None
-    assert why_not_among([part(Sync())], part(SSP(staleness=0), 1)) is not None
-    assert why_not_among([], part(SSP(staleness=0), 1)) is None
 
 
 @pytest.mark.parametrize("pace", [Sync(reduce="sum"), Async(push_every=2)], ids=str)

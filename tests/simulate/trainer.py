@@ -8,11 +8,10 @@ import msgspec
 from paceline.errors import PREEMPTED_EXIT_CODE
 from paceline.forecast.driver import ActDriver
 from paceline.ids import COORDINATOR
-from paceline.messages.beats import Beat
 from paceline.messages.data import KeepTracked, Pull, Pulled, Push
 from paceline.messages.peers import AskValues, Values
 from paceline.messages.shared import Lease, Message, PartSpec, StageSpec
-from paceline.messages.trainer import Leave, Tick
+from paceline.messages.trainer import Beat, Leave, Tick
 from paceline.pace.policy import takes_turns
 from paceline.trainer.acts import Act, Ask, Collect, Lost, Pause, Replies
 from paceline.trainer.holdings import SharedPart

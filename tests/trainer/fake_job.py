@@ -14,7 +14,6 @@ import torch
 from paceline.config import Pace, Sync
 from paceline.errors import PeerLost
 from paceline.ids import COORDINATOR, TaskKey
-from paceline.messages.beats import Beat, Beaten
 from paceline.messages.data import (
     AskTracked,
     KeepFrozen,
@@ -42,6 +41,8 @@ from paceline.messages.shared import (
 from paceline.messages.trainer import (
     AskLease,
     AskRecords,
+    Beat,
+    Beaten,
     BeginStage,
     Claimed,
     ClaimOnce,

@@ -4,9 +4,8 @@ import pytest
 
 from paceline.errors import JobFailed
 from paceline.ids import COORDINATOR
-from paceline.messages.beats import Beaten
 from paceline.messages.shared import Message, Refusal, Waiting
-from paceline.messages.trainer import Ticked
+from paceline.messages.trainer import Beaten, Ticked
 from paceline.messages.waits import Wait
 from paceline.trainer.acts import Abandoned, Ask, Asking, Collect, Lost, Pause
 

@@ -4,7 +4,6 @@ import msgspec
 
 from paceline.config import Pace
 from paceline.ids import Window
-from paceline.messages.beats import Beat, Beaten
 from paceline.messages.locking import CommitStep
 from paceline.messages.meeting import AskPeers, DoorOpened, Exchange, Meet, MeetAgain, Peers
 from paceline.messages.results import AskResults, FinishTask, KeepValue, Results
@@ -186,6 +185,29 @@ class Ticked(Message, frozen=True):
     pauses: bool = False
     round: int | None = None
     steps: int | None = None
+
+
+class Beat(TrainerMessage, frozen=True):
+    """A sign of life between other requests, with what `paceline status` shows.
+
+    ``state`` is what the trainer is at when it does not wait; empty: as it said before.
+    ``evaluated`` counts batches that needed no step: progress that no tick tells.
+    ``bounded_clock`` is what a `Tick` says, where a pace bounds it.
+    """
+
+    clock: int
+    state: str = ""
+    wait: Wait | None = None
+    evaluated: int = 0
+    bounded_clock: TrainerClock | None = None
+
+
+class Beaten(Message, frozen=True):
+    """How things stand; on a timeline not its own a trainer rejoins; see `Ticked`."""
+
+    timeline: int
+    stopped: str | None = None
+    pauses: bool = False
 
 
 class MayGoOn(TrainerMessage, frozen=True):

@@ -190,13 +190,3 @@ def _kind(spec: PartSpec) -> str | None:
     """The kind of the optimizer that the script has given, as far as servers know it."""
     optimizer = spec.inner if steps_locally(spec.pace) else spec.optimizer
     return None if optimizer is None else optimizer.kind
-
-
-def why_not_among(others: Iterable[PartSpec], spec: PartSpec) -> str | None:
-    """Why a new part cannot be trained beside others, as their paces are by now."""
-    return why_not_beside([*(other.pace for other in others), spec.pace])
-
-
-def changes_optimizer(before: Pace, after: Pace) -> bool:
-    """Whether servers step with another optimizer, whose state begins anew."""
-    return steps_locally(before) != steps_locally(after)

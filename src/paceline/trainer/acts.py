@@ -19,9 +19,8 @@ import msgspec
 
 from paceline.errors import JobFailed, Refused, UsageError
 from paceline.ids import COORDINATOR, role_kind
-from paceline.messages.beats import Beat, Beaten
 from paceline.messages.shared import Message, Refusal, RefusalKind, TrainerClock, Waiting
-from paceline.messages.trainer import Granted, Ticked
+from paceline.messages.trainer import Beat, Beaten, Granted, Ticked
 from paceline.messages.waits import Wait, WaitKind, wait_for
 
 FIRST_PAUSE_S = 0.02

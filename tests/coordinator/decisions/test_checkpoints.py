@@ -7,9 +7,8 @@ import pytest
 from paceline.config import Async
 from paceline.coordinator.ledgers.cuts import LIMIT_S, pause_after
 from paceline.coordinator.ledgers.effects import DropCut, Happened
-from paceline.messages.beats import Beat
 from paceline.messages.shared import Waiting
-from paceline.messages.trainer import AskLease, Save, Saved, Ticked
+from paceline.messages.trainer import AskLease, Beat, Save, Saved, Ticked
 from tests.coordinator.test_rounds_cuts_returns import tick_nowait
 
 

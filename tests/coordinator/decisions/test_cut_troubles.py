@@ -3,9 +3,8 @@
 from typing import Any
 
 from paceline.config import Async
-from paceline.messages.beats import Beat
 from paceline.messages.shared import Refusal
-from paceline.messages.trainer import AskLease
+from paceline.messages.trainer import AskLease, Beat
 from tests.coordinator.decisions.test_checkpoints import save, wait
 
 WHY = "/cuts: cannot write cut-000001-t0/server-1.bin: the disk is full"

@@ -10,11 +10,11 @@ from paceline.coordinator.decisions.checkpoints import Stored
 from paceline.coordinator.durable.durable import Durable
 from paceline.coordinator.durable.outcomes import CutCommitted, PaceChanged, TrainerLost
 from paceline.coordinator.state import CoordinatorState, RunOpened
-from paceline.messages.beats import Beat
 from paceline.messages.server import Restore, TakePaces
 from paceline.messages.shared import Done, Lease, PartSpec, Refusal, TableSpec, Waiting
 from paceline.messages.trainer import (
     AskLease,
+    Beat,
     Granted,
     HandBack,
     Joined,

@@ -8,9 +8,8 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from paceline.config import SSP, Async, Sync
-from paceline.messages.beats import Beat
 from paceline.messages.shared import Message, TrainerClock, Waiting
-from paceline.messages.trainer import AskLease, BeginStage, JoinTrainer, MayGoOn, Save
+from paceline.messages.trainer import AskLease, Beat, BeginStage, JoinTrainer, MayGoOn, Save
 from paceline.messages.waits import MOST_NAMED, Wait, wait_for
 from paceline.parking import AGAIN_S
 from tests.coordinator.conftest import STAGE, Job

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 from paceline.config import Async
 from paceline.coordinator.durable.outcomes import CutCommitted
-from paceline.messages.beats import Beat
 from paceline.messages.results import AskResults, FinishTask, KeepValue, Results
 from paceline.messages.shared import Done, Lease, StageSpec
 from paceline.messages.trainer import (
     AskLease,
+    Beat,
     BeginStage,
     FailTask,
     HandBack,

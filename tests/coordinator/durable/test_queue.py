@@ -8,10 +8,10 @@ from msgspec.structs import replace
 from paceline.config import Async
 from paceline.coordinator.durable.queue import LeaseRecord, Queue
 from paceline.ids import TaskKey
-from paceline.messages.beats import Beat
 from paceline.messages.shared import Done, Lease, ParameterSpec, PartSpec, Refusal, Waiting
 from paceline.messages.trainer import (
     AskLease,
+    Beat,
     BeginStage,
     FailTask,
     Granted,

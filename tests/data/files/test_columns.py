@@ -5,7 +5,13 @@ import math
 import pytest
 import torch
 
-from paceline.data.files.columns import Kind, blurred, choose_kind, parse_column, parse_text
+from paceline.data.files.columns import (
+    Kind,
+    blurred,
+    choose_kind,
+    parse_column,
+    parse_numbers,
+)
 
 
 @pytest.mark.parametrize(
@@ -69,6 +75,7 @@ def test_a_column_becomes_a_tensor_of_its_kind() -> None:
     ("text", "kind"),
     [
         ("", torch.int64),
+        ("\u0663", torch.int64),
         ("1.5", torch.int64),
         ("x", torch.float64),
         ("1_0", torch.float32),
@@ -78,4 +85,4 @@ def test_a_column_becomes_a_tensor_of_its_kind() -> None:
 )
 def test_what_is_no_such_number_is_refused(text: str, kind: torch.dtype) -> None:
     with pytest.raises(ValueError, match=r"."):
-        parse_text(text, kind)
+        parse_numbers(["1", text], kind)

@@ -200,7 +200,7 @@ def test_long_fields_are_read_quoted_or_not(tmp_path: Path, quote: str) -> None:
 def test_a_field_that_is_too_long_is_refused_by_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, quote: str
 ) -> None:
-    monkeypatch.setattr(lines, "_FIELD_BYTES", 50)
+    monkeypatch.setattr(lines, "MAX_FIELD_BYTES", 50)
     path = write(tmp_path, f"a,b\n1,{quote}{'x' * 60}{quote}\n")
     with pytest.raises(DataError, match=r"0.csv, line 2: .*larger than field limit \(50\)"):
         Csv(path)

@@ -13,6 +13,7 @@ from paceline.errors import DataError, UsageError
 from paceline.ids import TaskKey
 from paceline.messages.shared import StageSpec
 from paceline.trainer.loop.loop import TaskReader
+from paceline.trainer.verdicts import Batch
 
 
 def test_a_batch_is_lines_without_their_breaks(memory: MemoryFileSystem) -> None:
@@ -54,7 +55,7 @@ def test_an_epoch_of_tasks_reads_every_line_once(tmp_path: Path) -> None:
         int(line)
         for task in range(spec.num_tasks())
         for batch in range(spec.num_batches(task))
-        for line in reader.read(TaskKey(stage=0, epoch=0, task=task), batch)
+        for line in reader.read(Batch(TaskKey(stage=0, epoch=0, task=task), batch))
     ]
     assert found != list(range(103))
     assert sorted(found) == list(range(103))

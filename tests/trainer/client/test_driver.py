@@ -6,10 +6,9 @@ import pytest
 from paceline import failpoints
 from paceline.errors import ForeignPeer, FrameRefused, HandshakeRefused, UsageError
 from paceline.ids import COORDINATOR, Window
-from paceline.messages.beats import Beat, Beaten
 from paceline.messages.data import KeepTracked, Push
 from paceline.messages.shared import Message
-from paceline.messages.trainer import AskRecords, Computed, Records
+from paceline.messages.trainer import AskRecords, Beat, Beaten, Computed, Records
 from paceline.messages.waits import Wait
 from paceline.trainer.acts import Act, Ask, Collect, Lost, Pause, Post
 from paceline.trainer.client.connections import Courier

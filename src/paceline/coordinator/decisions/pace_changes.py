@@ -50,7 +50,7 @@ from paceline.messages.trainer import MayGoOn, Tick
 from paceline.messages.waits import Wait
 from paceline.messages.watching import ChangePace
 from paceline.pace.auto import Governor
-from paceline.pace.changing import changes_optimizer, has_pace, why_not_change, with_pace
+from paceline.pace.changing import has_pace, why_not_change, with_pace
 from paceline.pace.guards import why_not_shared
 from paceline.pace.policy import steps_locally, updates_in_rounds
 from paceline.pace.tables import is_table
@@ -278,7 +278,8 @@ def _change(book: Book, wished: PaceWish) -> None:
         for record in [state.parts[part]]
     )
     after = {plan.spec.part: plan.spec.pace for plan in plans}
-    anew = [part for part in after if changes_optimizer(before[part], after[part])]
+    # Another optimizer steps at the servers, and its state begins anew.
+    anew = [p for p in after if steps_locally(before[p]) != steps_locally(after[p])]
     changed = PaceChanged(
         state.timeline + 1,
         plans,

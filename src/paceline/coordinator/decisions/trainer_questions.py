@@ -37,7 +37,6 @@ from paceline.coordinator.durable.outcomes import (
 )
 from paceline.coordinator.ledgers import Asker, Book, Loss
 from paceline.coordinator.ledgers.effects import Happened
-from paceline.messages.beats import Beat, Beaten
 from paceline.messages.locking import CommitStep
 from paceline.messages.meeting import AskPeers, DoorOpened, Meet
 from paceline.messages.results import AskResults, FinishTask, KeepValue
@@ -52,6 +51,8 @@ from paceline.messages.shared import (
 from paceline.messages.trainer import (
     AskLease,
     AskRecords,
+    Beat,
+    Beaten,
     BeginStage,
     BuffersKept,
     Claimed,
@@ -76,7 +77,8 @@ from paceline.messages.trainer import (
     UnsharePart,
 )
 from paceline.messages.values import ClaimValues, ValuesSet
-from paceline.pace.changing import why_not_among, why_not_same
+from paceline.pace.changing import why_not_same
+from paceline.pace.policy import why_not_beside
 
 
 def trainer_asked(book: Book, asker: Asker, message: TrainerRequest) -> None:
@@ -151,7 +153,8 @@ def _share(book: Book, asker: Asker, message: SharePart) -> Refusal | None:
     if record is not None:
         reason = why_not_same(record.plan.spec, message.spec)
     else:
-        reason = why_not_among(list(book.durable.trained().values()), message.spec)
+        others = book.durable.trained().values()
+        reason = why_not_beside([*(each.pace for each in others), message.spec.pace])
         reason = None if reason is None else f"share: {reason}"
     if reason is not None:
         return book.refusal("mismatch", reason)

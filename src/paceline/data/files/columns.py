@@ -19,22 +19,42 @@ Pure.
 
 import math
 import re
+from abc import ABC
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 
+from paceline.data.source import ItemSource, Records
 from paceline.errors import DataError, UsageError
 
 Kind = torch.dtype | type[str]
 Column = torch.Tensor | list[str]
 
 _WHOLE = (torch.int32, torch.int64)
-_FRACTIONS = (torch.float32, torch.float64)
+FRACTIONS = (torch.float32, torch.float64)
 _MAX_WHOLE = {torch.int32: (1 << 31) - 1, torch.int64: (1 << 63) - 1}
 _HOLDS_WHOLE = {torch.float32: 1 << 24, torch.float64: 1 << 53}  # every one up to there
 _SAYS_WHOLE = re.compile(r"\s*([+-]?[0-9]+)(?:\.0*)?\s*")
 _INT64_LIKE = re.compile(r"\s*[+-]?[0-9]+\s*")
+
+
+class ColumnSource(ItemSource, ABC):
+    """A source whose batches are columns: ``{column: tensor (n, ...) or list}``."""
+
+    def items(self, records: Records) -> list[dict[str, Any]]:
+        """``{column: tensor () or (k,), or the value}`` of each record."""
+        columns: dict[str, torch.Tensor | list[Any]] = self.read(records)
+        parts = [
+            column.unbind() if isinstance(column, torch.Tensor) else column
+            for column in columns.values()
+        ]
+        return [dict(zip(columns, row, strict=True)) for row in zip(*parts, strict=True)]
+
+    def join(self, items: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        """The columns of these records."""
+        return {name: _stacked([item[name] for item in items], name) for name in items[0]}
 
 
 def choose_kind(texts: Sequence[str]) -> Kind:
@@ -42,18 +62,13 @@ def choose_kind(texts: Sequence[str]) -> Kind:
     present = [text for text in texts if text]
     if not present:
         return str
-    if all(_says(text, torch.int64) for text in present):
+    if _say(present, torch.int64):
         return torch.int64 if len(present) == len(texts) else torch.float64
     # A whole number that int64 does not hold is an id, and any fraction would blur it.
-    is_fraction = all(
-        _says(text, torch.int64)
-        or (_says(text, torch.float64) and not _INT64_LIKE.fullmatch(text))
-        for text in present
-    )
-    if not is_fraction:
+    whole = [text for text in present if _INT64_LIKE.fullmatch(text)]
+    if not _say(present, torch.float64) or not _say(whole, torch.int64):
         return str
-    numbers = [parse_text(text, torch.float32) for text in present]
-    is_blurred = blurred(present, torch.tensor(numbers, dtype=torch.float32))
+    is_blurred = blurred(present, parse_numbers(present, torch.float32))
     return torch.float32 if is_blurred is None else torch.float64
 
 
@@ -63,8 +78,7 @@ def blurred(texts: Sequence[str], values: torch.Tensor) -> str | None:
     Rounding a fraction is what fractions are; ``16777217`` as float32 is another id. A
     number so large that it has become infinite counts too.
     """
-    is_large = values.abs() >= _HOLDS_WHOLE[values.dtype]
-    places: list[int] = is_large.nonzero().flatten().tolist()
+    places: list[int] = _are_large(values).nonzero().flatten().tolist()
     for place in places:
         text, value = texts[place], float(values[place])
         if math.isinf(value):
@@ -77,33 +91,47 @@ def blurred(texts: Sequence[str], values: torch.Tensor) -> str | None:
     return None
 
 
-def parse_text(text: str, kind: torch.dtype) -> float | int:
-    """The number that a text says.
-
-    Raises:
-        ValueError: it says none of this kind.
-    """
-    # Python reads 1_000 and Arabic digits as numbers; in a file of data they are names.
-    if "_" in text or not text.isascii():
-        raise ValueError(f"{text!r} is no number")
-    if kind in _FRACTIONS:
-        return float(text) if text else math.nan
-    value = int(text)
-    most = _MAX_WHOLE[kind]
-    if not -most - 1 <= value <= most:
-        raise ValueError(f"{text} is beyond {kind}")
-    return value
-
-
-def parse_column(texts: list[str], kind: Kind) -> Column:
-    """All texts at once: a tensor ``(n,)`` of the kind, or for `str` the list itself.
+def parse_column(texts: Sequence[str], kind: Kind) -> Column:
+    """All texts at once: a tensor ``(n,)`` of the kind, or for `str` a list of them.
 
     Raises:
         ValueError: one of them says no number of this kind.
     """
-    if not isinstance(kind, torch.dtype):
-        return texts
-    return torch.tensor([parse_text(text, kind) for text in texts], dtype=kind)
+    return parse_numbers(texts, kind) if isinstance(kind, torch.dtype) else list(texts)
+
+
+def parse_numbers(texts: Sequence[str], kind: torch.dtype) -> torch.Tensor:
+    """The numbers ``(n,)`` that texts say.
+
+    Raises:
+        ValueError: one of them says none of this kind.
+    """
+    together = "".join(texts)
+    # Python reads 1_000 and Arabic digits as numbers; in a file of data they are names.
+    if "_" in together or not together.isascii():
+        raise ValueError("expected numbers in ASCII without underscores")
+    if kind in FRACTIONS:
+        present = [text or "nan" for text in texts] if "" in texts else texts
+        return float_tensor(present, kind)
+    values, most = list(map(int, texts)), _MAX_WHOLE[kind]
+    if values and not -most - 1 <= min(values) <= max(values) <= most:
+        raise ValueError(f"expected whole numbers within {kind}")
+    return torch.from_numpy(np.array(values, np.int64)).to(kind)
+
+
+def has_large(values: torch.Tensor) -> bool:
+    """Whether `blurred` has to look at the texts of these fractions."""
+    return bool(_are_large(values).any())
+
+
+def float_tensor(texts: Sequence[str] | Sequence[bytes], kind: torch.dtype) -> torch.Tensor:
+    """What `float` makes of each text ``(n,)``; as float32 rounded, the largest infinite.
+
+    Raises:
+        ValueError: one of them is no number.
+    """
+    values = np.fromiter(map(float, texts), np.float64, len(texts))
+    return torch.from_numpy(values).to(kind)
 
 
 def check_kinds(kinds: Mapping[str, Kind], columns: Sequence[str]) -> None:
@@ -117,7 +145,7 @@ def check_kinds(kinds: Mapping[str, Kind], columns: Sequence[str]) -> None:
             raise UsageError(
                 f"dtypes: there is no column {name!r} among {', '.join(columns)}"
             )
-        if kind is not str and kind not in (*_WHOLE, *_FRACTIONS):
+        if kind is not str and kind not in (*_WHOLE, *FRACTIONS):
             raise UsageError(
                 f"dtypes: expected int32, int64, float32 or float64 of torch, or str for "
                 f"column {name!r}, got {kind!r}"
@@ -155,24 +183,6 @@ def select_columns(
     return list(wanted)
 
 
-def take_apart(columns: Mapping[str, torch.Tensor | list[Any]]) -> list[dict[str, Any]]:
-    """Columns of equal length -> records: ``{column: tensor () or (k,), or the value}``."""
-    parts = [
-        column.unbind() if isinstance(column, torch.Tensor) else column
-        for column in columns.values()
-    ]
-    return [dict(zip(columns, row, strict=True)) for row in zip(*parts, strict=True)]
-
-
-def put_together(items: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Records -> columns, as `take_apart` had them: ``{column: tensor (n, ...) or list}``.
-
-    Raises:
-        DataError: a column has tensors of one dtype here and of another there.
-    """
-    return {name: _stacked([item[name] for item in items], name) for name in items[0]}
-
-
 def _stacked(values: list[Any], name: str) -> torch.Tensor | list[Any]:
     if not any(isinstance(value, torch.Tensor) for value in values):
         return values
@@ -191,9 +201,13 @@ def _kind_of(value: object) -> str:
     return type(value).__name__
 
 
-def _says(text: str, kind: torch.dtype) -> bool:
+def _are_large(values: torch.Tensor) -> torch.Tensor:
+    return values.abs() >= _HOLDS_WHOLE[values.dtype]
+
+
+def _say(texts: Sequence[str], kind: torch.dtype) -> bool:
     try:
-        parse_text(text, kind)
+        parse_numbers(texts, kind)
     except ValueError:
         return False
     return True

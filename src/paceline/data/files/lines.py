@@ -44,7 +44,9 @@ from paceline.errors import DataError
 
 _PIECE_BYTES = 1 << 20
 _UTF8_MARK = b"\xef\xbb\xbf"
-_FIELD_BYTES = 16 << 20  # the longest field of a CSV file; one quote not closed is longer
+MAX_FIELD_BYTES = (
+    16 << 20
+)  # the longest field of a CSV file; one quote not closed is longer
 _NEWLINE, _RETURN, _HASH = b"\n\r#"
 _BLANKS = np.frombuffer(b" \t\r\v\f", np.uint8)
 _NO_RECORD = re.compile(rb"[ \t\r\v\f]*(?:#|\n|\Z)")
@@ -164,7 +166,7 @@ def long_fields() -> Iterator[None]:
     afterwards. One thread at a time.
     """
     with _field_limit:
-        before = csv.field_size_limit(_FIELD_BYTES)
+        before = csv.field_size_limit(MAX_FIELD_BYTES)
         try:
             yield
         finally:

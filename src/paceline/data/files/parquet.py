@@ -26,7 +26,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from paceline.data.files.columns import put_together, select_columns, take_apart
+from paceline.data.files.columns import ColumnSource, select_columns
 from paceline.data.files.files import (
     DataFile,
     Options,
@@ -36,7 +36,7 @@ from paceline.data.files.files import (
     hash_ends,
     named,
 )
-from paceline.data.source import ItemSource, Records
+from paceline.data.source import Records
 from paceline.errors import DataError, UsageError
 
 _CACHE_BYTES = 256 << 20
@@ -52,7 +52,7 @@ class _Group(NamedTuple):
 
 
 @final
-class Parquet(ItemSource):
+class Parquet(ColumnSource):
     """Rows of Parquet; a batch is ``{column: tensor or list}``.
 
     A column of booleans, whole numbers or fractions is a tensor ``(n,)`` of its own dtype
@@ -125,14 +125,6 @@ class Parquet(ItemSource):
                 parts[name].append(_take(column, rows[places]))
         back = np.argsort(order, kind="stable")
         return {name: _join(pieces, back) for name, pieces in parts.items()}
-
-    def items(self, records: Records) -> list[dict[str, Any]]:
-        """``{column: tensor () or (k,), or Python value}`` of each record."""
-        return take_apart(self.read(records))
-
-    def join(self, items: list[dict[str, Any]]) -> dict[str, Any]:
-        """The columns of these records."""
-        return put_together(items)
 
     def fingerprint(self) -> str:
         """Names, sizes and a hash of the ends of the files, columns, number of records.

@@ -30,10 +30,9 @@ from paceline.errors import (
 )
 from paceline.failpoints import failpoint
 from paceline.ids import COORDINATOR
-from paceline.messages.beats import Beat, Beaten
 from paceline.messages.data import Push, Pushed
 from paceline.messages.shared import Message
-from paceline.messages.trainer import Computed, Tick
+from paceline.messages.trainer import Beat, Beaten, Computed, Tick
 from paceline.timing import Clock, Deadline
 from paceline.trainer.acts import (
     Act,

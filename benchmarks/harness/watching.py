@@ -20,7 +20,13 @@ from typing import Any, NamedTuple, final
 import msgspec
 
 from paceline.launch.job import wiring
-from paceline.transport.connection import SEND_TIMEOUT_S, Answer, Connection, Landing
+from paceline.transport.connection import (
+    SEND_TIMEOUT_S,
+    Answer,
+    AtOnce,
+    Connection,
+    Landing,
+)
 from paceline.transport.frames import PREAMBLE_BYTES, Buffer, byte_view
 from paceline.transport.opening import connect
 
@@ -78,6 +84,7 @@ class WatchedConnection(Connection):
         landing: Landing | None = None,
         reply_sizes: Sequence[int] = (),
         pen: int | None = None,
+        at_once: AtOnce | None = None,
         timeout_s: float = SEND_TIMEOUT_S,
     ) -> int:
         """See `Connection.submit`."""
@@ -89,6 +96,7 @@ class WatchedConnection(Connection):
             landing=landing,
             reply_sizes=reply_sizes,
             pen=pen,
+            at_once=at_once,
             timeout_s=timeout_s,
         )
         self._open[number] = _Open(type(message).__name__, sent_s, sent_bytes)

@@ -11,7 +11,7 @@ from paceline.errors import PeerLost
 from paceline.messages.data import Pull
 from paceline.messages.shared import Message, Refusal
 from paceline.timing import ManualClock
-from paceline.transport.connection import Answer, Connection, Landing
+from paceline.transport.connection import Answer, AtOnce, Connection, Landing
 from paceline.transport.frames import Buffer, byte_array
 from paceline.transport.handshake import Welcome
 
@@ -62,10 +62,11 @@ class FakeConnection(Connection):
         landing: Landing | None = None,
         reply_sizes: Sequence[int] = (),
         pen: int | None = None,
+        at_once: AtOnce | None = None,
         timeout_s: float = 1.0,
     ) -> int:
         assert timeout_s > 0
-        del pen  # copies are made
+        del pen, at_once  # copies are made, and replies are waited for
         assert isinstance(message, Message)
         with _one_at_a_time:
             return self._submit(message, buffers, landing, reply_sizes)

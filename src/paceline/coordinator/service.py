@@ -25,7 +25,7 @@ import msgspec
 from msgspec import structs
 
 from paceline.config import JobConfig
-from paceline.coordinator.durable import closed_of, progress_of, told
+from paceline.coordinator.durable import closed_of, progress_of
 from paceline.coordinator.durable.outcomes import CutCommitted
 from paceline.coordinator.full_disk import held_answer
 from paceline.coordinator.inbox import Answers, Connections, EventInbox
@@ -57,7 +57,6 @@ from paceline.coordinator.storage import (
 )
 from paceline.coordinator.stored_values import StoredValues, is_heavy, is_kept
 from paceline.events import EventLog
-from paceline.failpoints import failpoint
 from paceline.ids import COORDINATOR
 from paceline.messages.results import FinishTask, KeepValue, Results
 from paceline.messages.server import ServerReport
@@ -87,10 +86,11 @@ class CoordinatorService:
         store: BlobStore,
         clock: Clock,
         events: EventLog,
+        gather_s: float = 0.0,
     ) -> None:
         """Open on what the journal holds, or for a new run on what storage holds.
 
-        Nothing is handed out before `start`.
+        Nothing is handed out before `start`. For ``gather_s`` see `Keeper`.
 
         Raises:
             JournalCorrupt: a record of the journal does not match its check.
@@ -106,7 +106,7 @@ class CoordinatorService:
         self._connections = Connections()
         self._is_at_work = False
         # For the one at work alone, but for a look at whether something is held.
-        self._keeper = Keeper(journal, clock, events)
+        self._keeper = Keeper(journal, clock, events, gather_s)
         self._held: list[Decision] = []  # decided, and not journalled
         self._idle = threading.Condition(self._lock)
         self._sweeping = threading.Lock()
@@ -166,6 +166,8 @@ class CoordinatorService:
                 thread.join(timeout=5.0)
         with self._idle:
             self._idle.wait_for(self._is_still, timeout=5.0)
+            if not self._held:
+                self._keeper.keep([], is_last=True)
         self._events.write("closed", closed_of(self._state.status()))
 
     # ------------------------------------------------------------ transport's Service
@@ -267,13 +269,9 @@ class CoordinatorService:
         """Journal what was decided and let it go out; false: it is held, for the disk."""
         self._held = []
         outcomes = [outcome for decision in decisions for outcome in decision.outcomes]
-        if outcomes:
-            failpoint("coordinator.before_journal")
-            if not self._keeper.keep(outcomes):
-                self._held = decisions
-                return False
-            failpoint("coordinator.before_reply")
-            self._events.write_all(map(told, outcomes))
+        if not self._keeper.keep(outcomes):
+            self._held = decisions
+            return False
         has_cut = any(isinstance(outcome, CutCommitted) for outcome in outcomes)
         if has_cut or self._keeper.is_long():
             self._keeper.compact(self._state.durable)

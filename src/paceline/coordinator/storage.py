@@ -15,8 +15,15 @@ import msgspec
 
 from paceline.config import JobConfig
 from paceline.coordinator.decisions import Stored
-from paceline.coordinator.durable import Durable, restore
-from paceline.coordinator.durable.outcomes import AnyOutcome, CutCommitted, Outcome
+from paceline.coordinator.durable import Durable, restore, told
+from paceline.coordinator.durable.outcomes import (
+    AnyOutcome,
+    CutCommitted,
+    LeaseGranted,
+    Outcome,
+    RoundCommitted,
+    TaskDone,
+)
 from paceline.coordinator.full_disk import DiskWait
 from paceline.coordinator.ledgers import ManifestOrder
 from paceline.coordinator.state import (
@@ -229,8 +236,10 @@ def wait_swept(
         _log.error("old cuts could not be removed: %s", error)
 
 
+MOST_GATHERED = 256
 MOST_RECORDS = 50_000  # in the journal; they are replayed in a fraction of a second
 
+_OF_STEPS = (RoundCommitted, LeaseGranted, TaskDone)
 _encoder = msgspec.msgpack.Encoder()
 
 
@@ -238,21 +247,58 @@ _encoder = msgspec.msgpack.Encoder()
 class Keeper:
     """Writes outcomes to the journal, and keeps the journal short."""
 
-    def __init__(self, journal: Journal, clock: Clock, events: EventLog) -> None:
+    def __init__(
+        self, journal: Journal, clock: Clock, events: EventLog, gather_s: float = 0.0
+    ) -> None:
+        """Write at once, or what steps have done within ``gather_s``.
+
+        That is for servers that end whenever the coordinator does: then all steps behind
+        the last cut are undone, whether they are journalled or not.
+        """
         self.holding = DiskWait()  # since when it cannot be written
         self._journal, self._clock, self._events = journal, clock, events
+        self._gather_s, self._gathered_s = gather_s, 0.0
+        self._gathered: list[Outcome] = []  # since then; what others build upon is not here
         self._compact_above = MOST_RECORDS
 
     def moment_s(self) -> float:
         """What time it is for decisions; there are none while it cannot be written."""
         return self._clock.now_s() - self.holding.stood_s
 
-    def keep(self, outcomes: Sequence[Outcome]) -> bool:
+    def keep(self, outcomes: Sequence[Outcome], *, is_last: bool = False) -> bool:
         """Journal outcomes; false if the disk refuses: then none of them is kept.
+
+        ``is_last``: whatever was gathered is journalled now.
 
         Raises:
             JournalCorrupt: it is no journal any more.
         """
+        if self._gather_s and not is_last and self._may_lie(outcomes):
+            self._gathered += outcomes
+            return True
+        told_now = [*self._gathered, *outcomes]
+        if not told_now:
+            return True
+        failpoint("coordinator.before_journal")
+        if not self._append(told_now):
+            return False
+        failpoint("coordinator.before_reply")
+        self._gathered = []
+        self._events.write_all(map(told, told_now))
+        return True
+
+    def _may_lie(self, outcomes: Sequence[Outcome]) -> bool:
+        """Whether these may wait with what is gathered."""
+        now = self._clock.now_s()
+        if not self._gathered:
+            self._gathered_s = now
+        is_full = len(self._gathered) + len(outcomes) >= MOST_GATHERED
+        is_due = now - self._gathered_s >= self._gather_s or self.holding.error is not None
+        return not (is_full or is_due) and all(
+            isinstance(outcome, _OF_STEPS) for outcome in outcomes
+        )
+
+    def _append(self, outcomes: Sequence[Outcome]) -> bool:
         try:
             self._journal.append([_encoder.encode(outcome) for outcome in outcomes])
         except JournalCorrupt:
@@ -273,7 +319,7 @@ class Keeper:
 
     def is_long(self) -> bool:
         """Whether the journal has become so long that it is to be compacted."""
-        return self._journal.num_records > self._compact_above
+        return self._journal.num_records > self._compact_above and not self._gathered
 
     def compact(self, durable: Durable) -> None:
         """Let the journal hold this state alone; on a full disk it goes on longer."""

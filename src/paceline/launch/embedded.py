@@ -51,6 +51,7 @@ from paceline.watch.summary import (
 )
 
 LEAVE_S = 5.0  # how long servers may take to shut down when the job is over
+GATHER_S = 0.25  # what steps have done, before it is journalled
 LOOK_EVERY_S = 0.02  # whether a cut is there
 _NO_MORE_TRAINERS = (
     "scale: this job runs in the process of its script (python train.py), which is its "
@@ -102,7 +103,7 @@ class EmbeddedJob:
             job = (stack, self._job, self._config)
             coordinator = self._address(COORDINATOR)
             wires = self._wires(COORDINATOR)
-            self._coordinator = open_coordinator(*job, wires, coordinator)
+            self._coordinator = open_coordinator(*job, wires, coordinator, GATHER_S)
             self._servers = [
                 open_server(*job, self._wires(server), self._address(server), coordinator)
                 for server in map(server_id, range(config.servers))

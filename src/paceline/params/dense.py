@@ -60,6 +60,9 @@ _EXECUTION: Final = frozenset({"foreach", "fused", "capturable", "differentiable
 class OptimizeBlock:
     """One block's values and optimizer state.
 
+    Attributes:
+        optimizer: of torch, for these values alone.
+
     Args:
         values: shape (n,), or (rows, dim) to step with sparse gradients; contiguous;
             held, not copied: steps change it in place.
@@ -75,11 +78,9 @@ class OptimizeBlock:
         assert values.ndim in {1, 2}, f"a block is flat or rows, got {tuple(values.shape)}"
         assert values.is_contiguous(), "a block is contiguous"
         self._values = values
-        self._optimizer = _optimizer(values, kind, hyper)
-        # What is made of Adam may step by its kernel alone; see `can_step_alone`.
-        self._is_adam = "decoupled_weight_decay" in self._optimizer.param_groups[0]
+        self.optimizer = _optimizer(values, kind, hyper)
         self._hyper: Hyper = {}
-        self._set_hyper(hyper)
+        self.set_hyper(hyper)
 
     @property
     def values(self) -> torch.Tensor:
@@ -94,15 +95,10 @@ class OptimizeBlock:
             hyper: values of the group for this step and on. Keys that the optimizer
                 does not know (a scheduler's ``initial_lr``) have no effect.
         """
-        if hyper != self._hyper:
-            self._set_hyper(hyper)
-        group, state = self._optimizer.param_groups[0], self._optimizer.state[self._values]
-        if self._is_adam and can_step_alone(group, state):
-            step_alone(self._values, gradient, group, state)
-            return
+        self.set_hyper(hyper)
         self._values.grad = gradient
         try:
-            self._optimizer.step()
+            self.optimizer.step()
         finally:
             self._values.grad = None
 
@@ -112,7 +108,7 @@ class OptimizeBlock:
         Empty before the first step of most optimizers. Copy what must outlive it.
         """
         found = {}
-        for name, value in sorted(self._optimizer.state[self._values].items()):
+        for name, value in sorted(self.live_state().items()):
             if isinstance(value, torch.Tensor):
                 found[name] = value
             elif isinstance(value, int):  # as SparseAdam counts its steps
@@ -133,10 +129,18 @@ class OptimizeBlock:
                     f"{tuple(self._values.shape)}, got {tuple(value.shape)}"
                 )
         own = {name: _own(value) for name, value in state.items()}
-        self._optimizer.state[self._values] = own
+        self.optimizer.state[self._values] = own
 
-    def _set_hyper(self, hyper: Hyper) -> None:
-        group = self._optimizer.param_groups[0]
+    def live_state(self) -> dict[str, Any]:
+        """The optimizer's state as torch holds it, not copied."""
+        state: dict[str, Any] = self.optimizer.state[self._values]
+        return state
+
+    def set_hyper(self, hyper: Hyper) -> None:
+        """Step with these values from now on; see `apply`."""
+        if hyper == self._hyper:
+            return
+        group = self.optimizer.param_groups[0]
         for name, value in hyper.items():
             if name in group and name not in _EXECUTION:
                 group[name] = value
@@ -173,55 +177,6 @@ def _optimizer(values: torch.Tensor, kind: str, hyper: Hyper) -> torch.optim.Opt
         return make([values], **options)
     except (TypeError, ValueError) as error:
         raise UsageError(f"torch.optim.{kind} refuses {hyper}: {error}") from error
-
-
-def can_step_alone(group: Mapping[str, Any], state: Mapping[str, Any]) -> bool:
-    """Whether `step_alone` does what the step of Adam, or what is made of it, would.
-
-    Not before that has made the state, nor where options ask for more than the kernel.
-    """
-    return bool(
-        state
-        and group.get("fused")
-        and "decoupled_weight_decay" in group  # Adam and what is made of it
-        and not group["amsgrad"]
-        and not isinstance(group["lr"], torch.Tensor)
-    )
-
-
-def step_alone(
-    values: torch.Tensor,
-    gradient: torch.Tensor,
-    group: Mapping[str, Any],
-    state: Mapping[str, Any],
-) -> None:
-    """Take one step of Adam or AdamW by torch's fused kernel alone, to the bit as torch.
-
-    `torch.optim.Adam.step` calls the same kernel with the same arguments, but looks at
-    every option anew first: 20 microseconds a block, of which the kernel needs two where
-    the block is small. A server of many small blocks pays them for each, at every push.
-
-    Source: `torch.optim.adam._fused_adam` of torch 2.10.
-    """
-    beta1, beta2 = group["betas"]
-    torch._foreach_add_([state["step"]], 1)
-    is_decoupled = group["decoupled_weight_decay"]
-    kernel: Any = torch._fused_adamw_ if is_decoupled else torch._fused_adam_
-    kernel(
-        [values],
-        [gradient],
-        [state["exp_avg"]],
-        [state["exp_avg_sq"]],
-        [],
-        [state["step"]],
-        amsgrad=False,
-        lr=group["lr"],
-        beta1=beta1,
-        beta2=beta2,
-        weight_decay=group["weight_decay"],
-        eps=group["eps"],
-        maximize=group["maximize"],
-    )
 
 
 def warm_up() -> None:

@@ -24,6 +24,7 @@ from paceline.config import Combine
 from paceline.errors import UsageError
 from paceline.messages.shared import Block, Hyper, PartPlan, PartSpec, TableSpec
 from paceline.params.blocks import dtype_bytes
+from paceline.params.bundle import MOST_BYTES, Bundle, bundled
 from paceline.params.dense import OptimizeBlock
 from paceline.params.guarding import why_not_beside, why_not_guarded
 from paceline.params.rows import Array, RowSnapshot, RowTable, ValueTable
@@ -72,6 +73,7 @@ class ParameterShard:
     Attributes:
         blocks: ``{dense slot: optimize block}``; only `create` adds to it.
         rows: ``{row slot: {table name: table}}``, likewise.
+        bundles: ``{dense slot: the bundle that it steps with}``, likewise.
     """
 
     def __init__(self) -> None:
@@ -80,6 +82,7 @@ class ParameterShard:
         self.blocks: dict[int, OptimizeBlock] = {}
         self._changes: dict[int, RowChanges] = {}  # {dense slot of sparse gradients: when}
         self.rows: dict[int, dict[str, Table]] = {}
+        self.bundles: dict[int, Bundle] = {}
 
     def create(
         self,
@@ -87,12 +90,14 @@ class ParameterShard:
         server: str,
         seed: int,
         memory: Callable[[int], Memory | None] = lambda _: None,
+        bundle_bytes: int = MOST_BYTES,
     ) -> None:
         """Make the slots of a part that the plan places on ``server``.
 
         Dense values are zeros until `upload`; rows are made when they are touched, as
         ``seed`` decides. The same plan again changes nothing. ``memory`` says where a
-        dense slot's values are to lie, zeroed; None where that does not matter.
+        dense slot's values are to lie, zeroed; None where that does not matter. So many
+        bytes of blocks step together.
 
         Raises:
             UsageError: the part has another plan already, or an optimizer or dtype that
@@ -130,6 +135,9 @@ class ParameterShard:
             if block.values.ndim == 2
         }
         self.rows |= rows
+        groups = {b.slot: plan.spec.parameters[b.parameter].group for b in plan.blocks}
+        for bundle in bundled(dense, groups, bundle_bytes):
+            self.bundles |= dict.fromkeys(bundle.blocks, bundle)
 
     def slots(self) -> tuple[int, ...]:
         """All slots of this server, ascending."""
@@ -199,6 +207,11 @@ class ParameterShard:
             return SlotSnapshot({}, rows)
         raise self._unknown(slot)
 
+    def drop_state(self, slot: int) -> None:
+        """Let the state of a dense slot's optimizer go."""
+        self.blocks[slot].load({})
+        self.bundles[slot].forget()
+
     def unpin(self, slot: int) -> None:
         """Let the slot's snapshot go."""
         for table in self.rows.get(slot, {}).values():
@@ -239,6 +252,7 @@ class ParameterShard:
             }
         )
         block.values.copy_(values)
+        self.bundles[slot].forget()
         self._note_all(slot)
 
     def _load_rows(self, slot: int, tensors: Mapping[str, torch.Tensor]) -> None:

@@ -64,6 +64,8 @@ FIRST_BACK_OFF_S = 0.02
 LONGEST_BACK_OFF_S = 0.5
 MOST_READS = 20  # of a cut in storage that fails, each with the storage's own patience
 
+_AT_ONCE = CommitRound | Forget | ConfirmTracked  # orders that need no time
+
 logger = logging.getLogger("paceline.server")
 
 
@@ -94,6 +96,7 @@ class Control:
         self._store = store
         self._on_change = on_change
         self._incarnation = 0
+        self._said: ServerReport  # last
         self._cut: int | None = None  # the cut whose share is or was written last
         self._writing: int | None = None  # the cut whose share is being written; by _lock
         self._stopping = threading.Event()
@@ -126,37 +129,51 @@ class Control:
     def _stay_connected(self) -> None:
         """Report and obey until the server is to end."""
         with contextlib.closing(self._coordinator):
-            self._talk()
+            is_told = False  # why nothing can be journalled
+            while not self._is_ending():
+                self._news.clear()
+                self._said = self._report()
+                timeout_s = SLICE_S if self._is_busy() else self._timeout_s
+                try:
+                    reply = self._coordinator.call(
+                        self._said, timeout_s, self._obey_at_once
+                    )
+                except DeadlineExceeded:
+                    continue  # the coordinator forgets the older report
+                except TransportError as error:
+                    logger.info("%s looks for the coordinator: %s", self._server, error)
+                    self._coordinator.pause()
+                    continue
+                if isinstance(reply, Waiting):
+                    if not is_told:
+                        logger.warning("%s: %s", self._server, reply.wait.reason)
+                    is_told = True
+                    continue
+                is_told = False
+                if not isinstance(reply, Orders):
+                    logger.warning("%s was refused: %s", self._server, reply)
+                    self._stopping.wait(LONGEST_BACK_OFF_S)
+                elif (done := self._obey(reply)) and not any(done):
+                    self._news.wait(PAUSE_S)
 
-    def _talk(self) -> None:
-        is_told = False  # why nothing can be journalled
-        while not self._is_ending():
-            self._news.clear()
-            report = self._report()
-            timeout_s = SLICE_S if self._is_busy() else self._timeout_s
-            try:
-                reply = self._coordinator.call(report, timeout_s)
-            except DeadlineExceeded:
-                continue  # the coordinator forgets the older report
-            except TransportError as error:
-                logger.info("%s looks for the coordinator: %s", self._server, error)
-                self._coordinator.pause()
-                continue
-            if isinstance(reply, Waiting):
-                if not is_told:
-                    logger.warning("%s: %s", self._server, reply.wait.reason)
-                is_told = True
-                continue
-            is_told = False
-            if not isinstance(reply, Orders):
-                logger.warning("%s was refused: %s", self._server, reply)
-                self._stopping.wait(LONGEST_BACK_OFF_S)
-                continue
-            self._acknowledged(report)
-            self._incarnation = reply.incarnation
-            done = [self._carry_out(order) for order in reply.orders]
-            if done and not any(done):
-                self._news.wait(PAUSE_S)
+    def _obey(self, orders: Orders) -> list[bool]:
+        """Carry all out; of each, whether anything came of it."""
+        self._acknowledged(self._said)
+        self._incarnation = orders.incarnation
+        return [self._carry_out(order) for order in orders.orders]
+
+    def _obey_at_once(self, reply: object) -> ServerReport | None:
+        """In the thread of who gives orders: obey what needs no time; the next report."""
+        if not (isinstance(reply, Orders) and reply.orders) or any(
+            not isinstance(order, _AT_ONCE) for order in reply.orders
+        ):
+            return None
+        try:
+            self._obey(reply)
+        except Exception as error:  # noqa: BLE001  (as in a thread of ours)
+            self._standing.fail(error)
+        self._said = self._report()
+        return self._said
 
     def _report(self) -> ServerReport:
         with self._lock:
@@ -231,8 +248,7 @@ class Control:
             if self._writing is not None:
                 self._cut = order.cut
                 error = f"{self._server} is still writing its share of cut {self._writing}"
-                report = CutReport(cut=order.cut, files=(), error=error)
-                self._answers[f"cut {order.cut}"] = report
+                self._answers[f"cut {order.cut}"] = CutReport(order.cut, (), error)
                 return True
         pinned = self._standing.pin(order)
         if pinned is None:
@@ -268,8 +284,8 @@ class Control:
         failpoint("server.after_snapshot")
         error = self._standing.failure
         if error is not None:  # marks are in it, and their numbers may not be
-            return CutReport(cut=order.cut, files=(), error=error)
-        return CutReport(cut=order.cut, files=(entry,))
+            return CutReport(order.cut, (), error)
+        return CutReport(order.cut, (entry,))
 
     def _copied_share(self, pinned: Pinned) -> CutShare:
         """Copy a few pages at a time until the share of the pinned moment is whole.
@@ -292,22 +308,18 @@ class Control:
         slots = {slot: snapshot.tensors() for slot, snapshot in pinned.snapshots.items()}
         return CutShare(slots, pinned.marks, pinned.versions, pinned.tracked, pinned.voids)
 
-    def _begin_restore(self, order: Restore) -> bool:
-        slots = self._standing.begin_restore(order)
-        if slots is None:
-            return False
-        with self._lock:
-            self._answers.clear()
-            self._unreadable = None
-        self._cut = None
-        self._on_change()
-        self._begin(lambda: self._restore(order, slots), f"timeline-{order.timeline}")
-        return True
-
     def _enter(self, order: Restore | TakePaces) -> bool:
         """Begin to enter a timeline."""
         if isinstance(order, Restore):
-            return self._begin_restore(order)
+            if (slots := self._standing.begin_restore(order)) is None:
+                return False
+            with self._lock:
+                self._answers.clear()
+                self._unreadable = None
+            self._cut = None
+            self._on_change()
+            self._begin(lambda: self._restore(order, slots), f"timeline-{order.timeline}")
+            return True
         moving = self._standing.begin_paces(order)
         if moving is None:
             return False

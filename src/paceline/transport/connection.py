@@ -29,6 +29,12 @@ with the connection locked: it must be quick and must not use the connection. Wh
 raises is raised to the one who waits for the reply."""
 
 
+AtOnce = Callable[[msgspec.Struct], msgspec.Struct | None]
+"""Takes a reply without buffers where it is given, and says what is asked next in its
+place; None leaves the reply to the one who waits. Called with the connection locked, by
+whichever thread replies, and only where the peer is in this process: nobody is woken."""
+
+
 class Answer(NamedTuple):
     """A reply: its message, and its buffers as flat bytes."""
 
@@ -53,6 +59,7 @@ class Connection(ABC):
         landing: Landing | None = None,
         reply_sizes: Sequence[int] = (),
         pen: int | None = None,
+        at_once: AtOnce | None = None,
         timeout_s: float = SEND_TIMEOUT_S,
     ) -> int:
         """Send a request and return its number; the buffers are the caller's again.
@@ -66,6 +73,7 @@ class Connection(ABC):
             reply_sizes: bytes of each of them, if they are known: no promise, but room.
             pen: where the peer may read the buffers after its reply, until another
                 request of the same pen is submitted.
+            at_once: takes replies before anybody is woken, where that can be.
             timeout_s: how long sending may take.
 
         Raises:
@@ -97,10 +105,13 @@ class Connection(ABC):
         *,
         timeout_s: float,
         landing: Landing | None = None,
+        at_once: AtOnce | None = None,
     ) -> Answer:
         """`submit` and `wait_reply` within one time-out; raises what they raise."""
         deadline = Deadline(self._clock, timeout_s)
-        request_id = self.submit(message, buffers, landing=landing, timeout_s=timeout_s)
+        request_id = self.submit(
+            message, buffers, landing=landing, at_once=at_once, timeout_s=timeout_s
+        )
         return self.wait_reply(request_id, deadline.remaining_s())
 
     def __enter__(self) -> Self:

@@ -115,6 +115,8 @@ class Header(msgspec.Struct, array_like=True, frozen=True):
     room: Room | None = None
 
 
+_MOST_PER_SIZE = 9  # bytes of a number in a header
+_MOST_AROUND = 16  # and of what is around sizes and message
 _encoder = msgspec.msgpack.Encoder()
 _header_decoder = msgspec.msgpack.Decoder(Header)
 
@@ -171,21 +173,70 @@ def encode_frame(
             been sent; the connection goes on.
     """
     views = [byte_view(buffer) for buffer in buffers]
-    sizes = tuple(view.nbytes for view in views)
+    sizes = tuple([view.nbytes for view in views])
     _check_count(len(sizes), limits)
-    try:
-        encoded = msgspec.Raw(_encoder.encode(message))
-        is_within = put is not None and sum(sizes) <= limits.frame_bytes
-        place, room = put(views) if put is not None and is_within else InMailbox()
-        header = _encoder.encode(Header(sizes, encoded, place, room))
-    except (TypeError, ValueError, OverflowError, RecursionError) as error:
-        raise FrameRefused(f"{type(message).__name__} cannot travel: {error}") from error
+    bare = header_of(message, sizes)
+    is_within = put is not None and sum(sizes) <= limits.frame_bytes
+    place, room = put(views) if put is not None and is_within else InMailbox()
+    header = _encoder.encode(Header(sizes, bare.message, place, room))
     inline = views if place is None else []
     num_bytes = sum(view.nbytes for view in inline)
     preamble = Preamble(kind, request_id, len(header), num_bytes)
     _check_limits(preamble, limits, f"{type(message).__name__} is not sent")
     start = encode_preamble(preamble) + header
     return [memoryview(start), *(view for view in inline if view.nbytes)]
+
+
+def header_of(message: msgspec.Struct, sizes: tuple[int, ...]) -> Header:
+    """The header of a message whose buffers have these bytes, behind it in the frame.
+
+    Raises:
+        FrameRefused: the message cannot travel.
+    """
+    try:
+        return Header(sizes, msgspec.Raw(_encoder.encode(message)))
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise FrameRefused(f"{type(message).__name__} cannot travel: {error}") from error
+
+
+def require_within(header: Header, limits: Limits, what: str) -> None:
+    """Refuse what would be over a limit as a frame; ``what`` says that it does not go.
+
+    Raises:
+        FrameRefused: it would be.
+    """
+    sizes = header.sizes
+    _check_count(len(sizes), limits)
+    most_bytes = len(header.message) + _MOST_PER_SIZE * len(sizes) + _MOST_AROUND
+    num_bytes = sum(sizes)
+    if most_bytes > limits.header_bytes or most_bytes + num_bytes > limits.frame_bytes:
+        preamble = Preamble(Kind.REQUEST, 0, len(_encoder.encode(header)), num_bytes)
+        _check_limits(preamble, limits, what)
+
+
+class Parcel(NamedTuple):
+    """A message with its buffers, which are still the sender's."""
+
+    header: Header
+    views: Sequence[memoryview]
+
+    def unload(self, places: Sequence[ByteArray]) -> None:
+        """Copy the buffers, each to its place of as many bytes."""
+        for place, view in zip(places, self.views, strict=True):
+            if view.nbytes:
+                place.data[:] = view
+
+
+def packed(message: msgspec.Struct, buffers: Sequence[Buffer], limits: Limits) -> Parcel:
+    """Make ready what a frame would carry.
+
+    Raises:
+        FrameRefused: the message cannot travel, or the frame would be over a limit.
+    """
+    views = [byte_view(buffer) for buffer in buffers]
+    header = header_of(message, tuple([view.nbytes for view in views]))
+    require_within(header, limits, f"{type(message).__name__} is not sent")
+    return Parcel(header, views)
 
 
 def encode_preamble(preamble: Preamble) -> bytes:

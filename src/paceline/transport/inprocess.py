@@ -5,8 +5,8 @@
     submit -> encode -> decode -> service.received, in the caller's thread
     reply  -> encode -> decode -> landing, in the replier's thread -> wakes the waiter
 
-Messages and buffers take the same way through the same frames as on a socket, so what
-cannot travel there fails here; buffers are copied once, as the receiver owns them.
+Messages are encoded and decoded, within the same limits, as on a socket, so what cannot
+travel there fails here; buffers are copied once, as the receiver owns them.
 
 Waits: for replies, with a deadline; in `submit`, while another thread's request on the same
 connection is with the service. Any thread may call.
@@ -31,6 +31,7 @@ from paceline.timing import Clock, Deadline
 from paceline.transport.connection import (
     SEND_TIMEOUT_S,
     Answer,
+    AtOnce,
     Connection,
     Landing,
     MessageType,
@@ -38,26 +39,23 @@ from paceline.transport.connection import (
 from paceline.transport.frames import (
     DATA_LIMITS,
     HANDSHAKE_LIMITS,
-    PREAMBLE_BYTES,
     Buffer,
     Header,
-    Kind,
     Limits,
-    Preamble,
+    Parcel,
     allocate,
-    encode_frame,
-    parse_header,
-    parse_preamble,
+    packed,
+    require_within,
 )
 from paceline.transport.handshake import Hello, HelloCheck, Welcome, check_welcome
 from paceline.transport.listener import Listener, RequestType
 from paceline.transport.requests import OpenRequests, decode_message
 from paceline.transport.service import Peer, Service
-from paceline.transport.streams import Frame, Place, Placed
 
 logger = logging.getLogger("paceline.transport")
 
 _LEAVE_TIMEOUT_S = 5.0
+_NOT_RECEIVED = "a frame is not received"
 
 _HELLO_DECODER: msgspec.msgpack.Decoder[msgspec.Struct] = msgspec.msgpack.Decoder(Hello)
 
@@ -79,24 +77,32 @@ class _Desk:
         self._listener = listener
         self._peer = peer
         self._decoder = decoder
-        # Guards `_is_open`, and lets one request at a time through to the service.
-        self._lock = threading.Lock()
+        # Guards `_is_open`, and lets one request at a time through to the service; its
+        # holder may bring another behind its own.
+        self.lock = threading.RLock()
         self._is_open = True
 
     def deliver(
-        self, connection: "InProcessConnection", pieces: list[memoryview], timeout_s: float
+        self,
+        connection: "InProcessConnection",
+        request_id: int,
+        parcel: Parcel,
+        timeout_s: float,
     ) -> None:
         """Hand a request over; what it breaks closes the connection, as over a socket."""
-        if not self._lock.acquire(timeout=timeout_s):
+        if not self.lock.acquire(timeout=timeout_s):
             raise DeadlineExceeded(f"{connection.address}: the peer takes no request")
         loss, reason = "", ""
         try:
             if not self._is_open:
                 return
-            frame = transfer(pieces, self.limits, self._place)
-            assert frame.message is not None
-            reply = _InProcessReply(connection, frame.request_id)
-            self._listener.service.received(self._peer, frame.message, frame.buffers, reply)
+            if self.limits is not connection.limits:
+                require_within(parcel.header, self.limits, _NOT_RECEIVED)
+            message = decode_message(self._decoder, parcel.header)
+            buffers = allocate(parcel.header.sizes)
+            parcel.unload(buffers)
+            reply = _InProcessReply(connection, request_id)
+            self._listener.service.received(self._peer, message, buffers, reply)
         except FrameRefused as error:
             loss, reason = "malformed", str(error)
             logger.warning("%s: closing %s: %s", connection.address, self._peer, error)
@@ -104,7 +110,7 @@ class _Desk:
             loss, reason = "failed", f"the service failed: {error!r}"
             logger.exception("%s: the service failed on %s", connection.address, self._peer)
         finally:
-            self._lock.release()
+            self.lock.release()
         if reason:
             connection.lose(
                 PeerLost(f"{connection.address}: the other end closed: {reason}")
@@ -113,13 +119,13 @@ class _Desk:
 
     def leave(self, connection: "InProcessConnection", loss: str) -> None:
         """Part from the service, once, after its last request."""
-        if not self._lock.acquire(timeout=_LEAVE_TIMEOUT_S):
+        if not self.lock.acquire(timeout=_LEAVE_TIMEOUT_S):
             raise DeadlineExceeded(
                 f"{connection.address}: the service is still busy with a request after "
                 f"{_LEAVE_TIMEOUT_S:.3g} s"
             )
         was_open, self._is_open = self._is_open, False
-        self._lock.release()
+        self.lock.release()
         if not was_open:
             return
         self._listener.part(connection, loss)
@@ -127,10 +133,6 @@ class _Desk:
             self._listener.service.disconnected(self._peer)
         except Exception:
             logger.exception("%s: the service failed to part", connection.address)
-
-    def _place(self, preamble: Preamble, header: Header) -> Placed:
-        del preamble
-        return decode_message(self._decoder, header), allocate(header.sizes)
 
 
 @final
@@ -185,15 +187,14 @@ class InProcessListener(Listener):
             connection.lose(PeerLost(f"{self.address}: the other end closed"))
             connection.close()
 
-    def greet(self, hello_frame: list[memoryview]) -> tuple[Welcome, _Desk]:
+    def greet(self, parcel: Parcel) -> tuple[Welcome, _Desk]:
         """Check a hello, as it came.
 
         Raises:
             HandshakeRefused: with the reason.
         """
-        frame = transfer(hello_frame, HANDSHAKE_LIMITS, _place_hello)
-        assert isinstance(frame.message, Hello)
-        hello = frame.message
+        hello = decode_message(_HELLO_DECODER, parcel.header)
+        assert isinstance(hello, Hello)
         with self._lock:
             self._counts["accepted"] += 1
             self._last_connection += 1
@@ -244,7 +245,7 @@ def connect_inprocess(
         listener = _registry.get(address)
     if listener is None:
         raise PeerLost(f"{address}: nobody listens there in this process")
-    welcome, desk = listener.greet(encode_frame(Kind.HELLO, 0, hello, (), HANDSHAKE_LIMITS))
+    welcome, desk = listener.greet(packed(hello, (), HANDSHAKE_LIMITS))
     check_welcome(hello, welcome)
     connection = InProcessConnection(address, welcome, desk, reply_type, limits, clock)
     listener.admit(connection)
@@ -266,7 +267,7 @@ class InProcessConnection(Connection):
     ) -> None:
         super().__init__(address, welcome, clock)
         self._desk = desk
-        self._limits = limits
+        self.limits = limits
         self._requests = OpenRequests(reply_type)
 
     def submit(
@@ -277,16 +278,17 @@ class InProcessConnection(Connection):
         landing: Landing | None = None,
         reply_sizes: Sequence[int] = (),
         pen: int | None = None,
+        at_once: AtOnce | None = None,
         timeout_s: float = SEND_TIMEOUT_S,
     ) -> int:
         """See `Connection.submit`."""
         del reply_sizes  # the reply's buffers are copied straight to their landing
         del pen  # the request's are copied, too
         with self._requests.changed:
-            request_id = self._requests.open(message, landing)
+            request_id = self._requests.open(message, landing, at_once)
         try:
-            pieces = encode_frame(Kind.REQUEST, request_id, message, buffers, self._limits)
-            self._desk.deliver(self, pieces, timeout_s)
+            parcel = packed(message, buffers, self.limits)
+            self._desk.deliver(self, request_id, parcel, timeout_s)
         except BaseException:
             with self._requests.changed:
                 self._requests.forget(request_id)
@@ -326,19 +328,43 @@ class InProcessConnection(Connection):
         Raises:
             FrameRefused: the reply cannot travel.
         """
-        pieces = encode_frame(Kind.REPLY, request_id, message, buffers, self._desk.limits)
+        parcel = packed(message, buffers, self._desk.limits)
+        if self._requests.at_once(request_id) and self._is_taken(request_id, parcel.header):
+            return
         with self._requests.changed:
             if self._requests.is_lost:
                 return
             try:
-                frame = transfer(pieces, self._limits, self._place)
+                if self.limits is not self._desk.limits:
+                    require_within(parcel.header, self.limits, _NOT_RECEIVED)
+                found, places = self._requests.place(request_id, parcel.header)
             except FrameRefused as error:
                 self._requests.lose(FrameRefused(f"{self.address}: {error}"))
                 return
-            self._requests.file(frame.request_id, frame.message, frame.buffers)
+            parcel.unload(places)
+            self._requests.file(request_id, found, places)
 
-    def _place(self, preamble: Preamble, header: Header) -> Placed:
-        return self._requests.place(preamble.request_id, header)
+    def _is_taken(self, request_id: int, header: Header) -> bool:
+        """Whether the asker takes the reply here, and asks on in its place.
+
+        As long as it does, its waiting thread brings no newer question.
+        """
+        if not self._desk.lock.acquire(timeout=SEND_TIMEOUT_S):
+            return False
+        try:
+            with self._requests.changed:
+                at_once = self._requests.at_once(request_id)
+                if at_once is None or self._requests.is_lost:
+                    return False
+                message, _ = self._requests.place(request_id, header)
+            following = None if message is None else at_once(message)
+            if following is None:
+                return False
+            parcel = packed(following, (), self.limits)
+            self._desk.deliver(self, request_id, parcel, SEND_TIMEOUT_S)
+            return True
+        finally:
+            self._desk.lock.release()
 
 
 @final
@@ -355,24 +381,3 @@ class _InProcessReply:
         assert not self._is_given, f"request {self._request_id} is answered twice"
         self._connection.file(self._request_id, message, buffers)
         self._is_given = True
-
-
-def _place_hello(preamble: Preamble, header: Header) -> Placed:
-    del preamble
-    return decode_message(_HELLO_DECODER, header), []
-
-
-def transfer(pieces: Sequence[memoryview], limits: Limits, place: Place) -> Frame:
-    """Receive a frame from its encoded pieces instead of a socket: one copy.
-
-    Raises:
-        FrameRefused: as from a socket.
-    """
-    start = pieces[0]
-    preamble = parse_preamble(start[:PREAMBLE_BYTES], limits)
-    header = parse_header(start[PREAMBLE_BYTES:], preamble, limits)
-    message, buffers = place(preamble, header)
-    targets = [buffer.data for buffer in buffers if buffer.nbytes]
-    for target, piece in zip(targets, pieces[1:], strict=True):
-        target[:] = piece
-    return Frame(preamble.kind, preamble.request_id, message, buffers)

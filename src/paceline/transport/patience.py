@@ -21,7 +21,7 @@ import msgspec
 
 from paceline.errors import DeadlineExceeded, PeerLost, TransportError
 from paceline.timing import Deadline
-from paceline.transport.connection import Connection
+from paceline.transport.connection import AtOnce, Connection
 
 FIRST_PAUSE_S = 0.02
 LONGEST_PAUSE_S = 0.5
@@ -45,14 +45,17 @@ class PatientConnection:
         self._lock = threading.Lock()  # guards the next
         self._connection: Connection | None = None
 
-    def call(self, message: msgspec.Struct, timeout_s: float) -> msgspec.Struct:
-        """Ask once.
+    def call(
+        self, message: msgspec.Struct, timeout_s: float, at_once: AtOnce | None = None
+    ) -> msgspec.Struct:
+        """Ask once; see `Connection.submit` for ``at_once``.
 
         Raises:
             TransportError: nobody was reached, or there was no answer in time.
         """
         try:
-            answer = self._reach().call(message, timeout_s=timeout_s).message
+            connection = self._reach()
+            answer = connection.call(message, timeout_s=timeout_s, at_once=at_once).message
         except TransportError as error:
             if not (self._keeps_late and isinstance(error, DeadlineExceeded)):
                 self._drop()

@@ -19,7 +19,7 @@ from paceline.errors import (
     TransportError,
     UsageError,
 )
-from paceline.transport.connection import Answer, Landing, MessageType
+from paceline.transport.connection import Answer, AtOnce, Landing, MessageType
 from paceline.transport.frames import ByteArray, Header, allocate, byte_array
 
 T = TypeVar("T")
@@ -29,11 +29,11 @@ T = TypeVar("T")
 class _Entry:
     """One request under way."""
 
-    __slots__ = ("answer", "error", "landing", "name")
+    __slots__ = ("answer", "at_once", "error", "landing", "name")
 
-    def __init__(self, name: str, landing: Landing | None) -> None:
+    def __init__(self, name: str, landing: Landing | None, at_once: AtOnce | None) -> None:
         self.name = name
-        self.landing = landing
+        self.landing, self.at_once = landing, at_once
         self.answer: Answer | None = None
         self.error: Exception | None = None
 
@@ -51,7 +51,12 @@ class OpenRequests:
         self._numbers = itertools.count(1)
         self._loss: TransportError | None = None
 
-    def open(self, message: msgspec.Struct, landing: Landing | None) -> int:
+    def open(
+        self,
+        message: msgspec.Struct,
+        landing: Landing | None,
+        at_once: AtOnce | None = None,
+    ) -> int:
         """Make an entry.
 
         Raises:
@@ -59,12 +64,17 @@ class OpenRequests:
         """
         self.raise_if_lost()
         request_id = next(self._numbers)
-        self._entries[request_id] = _Entry(type(message).__name__, landing)
+        self._entries[request_id] = _Entry(type(message).__name__, landing, at_once)
         return request_id
 
     def forget(self, request_id: int) -> str:
         """Give a request up; returns the name of its message."""
         return self._entries.pop(request_id).name
+
+    def at_once(self, request_id: int) -> AtOnce | None:
+        """What takes the reply where it is given; None: it is waited for."""
+        entry = self._entries.get(request_id)
+        return None if entry is None else entry.at_once
 
     def place(
         self, request_id: int, header: Header

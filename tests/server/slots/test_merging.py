@@ -15,6 +15,7 @@ from paceline.config import SGD, Adagrad, Adam, Async, Pace, RowOptimizer
 from paceline.messages.data import Pull, PulledRows, PullRows
 from paceline.messages.server import CutReport, Restore, Snapshot
 from paceline.messages.shared import Hyper, OptimizerSpec, Waiting
+from paceline.params.bundle import Bundle
 from paceline.params.dense import OptimizeBlock
 from paceline.params.rows.table import RowTable
 from paceline.params.sparse import SparseGradient
@@ -30,7 +31,7 @@ SAME_SLOT = [one for one in range(100) if group([one])[1].slots == (2,)]
 
 @contextmanager
 def held(
-    server: Server, monkeypatch: pytest.MonkeyPatch, owner: type = OptimizeBlock
+    server: Server, monkeypatch: pytest.MonkeyPatch, owner: type = Bundle
 ) -> Iterator[list[Any]]:
     """Inside, the first push of trainer 11 is at slot 0, or a table, and does not end.
 
@@ -58,7 +59,7 @@ def held(
         assert not first.is_alive()
 
 
-def _push(server: Server, trainer: int, owner: type = OptimizeBlock) -> None:
+def _push(server: Server, trainer: int, owner: type = Bundle) -> None:
     assert verdict(_submit(server, trainer, owner=owner).wait()) == "applied"
 
 
@@ -67,13 +68,13 @@ def _submit(
     trainer: int,
     *,
     hyper: Hyper | None = None,
-    owner: type = OptimizeBlock,
+    owner: type = Bundle,
 ) -> Answered:
     """A push of what is 2**(trainer - 11): sums say who is in them."""
     size = 2.0 ** (trainer - 11)
-    blocks = {0: np.full(6, size)} if owner is OptimizeBlock else {}
+    blocks = {0: np.full(6, size)} if owner is Bundle else {}
     ids = [SAME_SLOT[0], SAME_SLOT[trainer - 10]]
-    rows = None if owner is OptimizeBlock else Rows(ids, np.full((2, 2), size))
+    rows = None if owner is Bundle else Rows(ids, np.full((2, 2), size))
     pushed = window(0, task=trainer)
     return server.submit_push(
         1, pushed, blocks=blocks, rows=rows, trainer=trainer, hyper=hyper
@@ -102,7 +103,7 @@ def test_pushes_that_wait_become_one_update_and_are_acknowledged_each(
         answers = [_submit(server, trainer) for trainer in range(12, 17)]
         assert not any(answer.is_given() for answer in answers)
     assert [verdict(answer.wait()) for answer in answers] == ["applied"] * 5
-    sizes = [float(gradient[0]) for gradient, _ in applied]
+    sizes = [float(gradients[0][0]) for gradients, _ in applied]
     assert sizes == [1, 2 + 4 + 8, 16 + 32], "three at most are one"
     assert np.array_equal(server.pull()[0], np.full(6, -63.0))
     assert server.version() == 6, "it counts pushes"
@@ -143,7 +144,7 @@ def test_by_default_none_are_merged(
     with held(server, monkeypatch) as applied:
         answers = [_submit(server, trainer) for trainer in (12, 13)]
     assert [verdict(answer.wait()) for answer in answers] == ["applied"] * 2
-    assert [float(gradient[0]) for gradient, _ in applied] == [1, 2, 4]
+    assert [float(gradients[0][0]) for gradients, _ in applied] == [1, 2, 4]
     assert _merged(server) == 0
 
 
@@ -191,7 +192,7 @@ def test_other_hyper_parameters_are_another_update(
             for trainer, lr in ((12, 1.0), (13, 1.0), (14, 0.5), (15, 0.5), (16, 1.0))
         ]
     assert [verdict(answer.wait()) for answer in answers] == ["applied"] * 5
-    found = [(float(gradient[0]), hyper["lr"]) for gradient, hyper in applied]
+    found = [(float(gradients[0][0]), hyper["lr"]) for gradients, hyper in applied]
     assert found == [(1, 1.0), (2 + 4, 1.0), (8 + 16, 0.5), (32, 1.0)]
 
 
@@ -206,7 +207,7 @@ def test_what_is_read_between_two_pushes_has_only_the_first(
     read.wait()
     assert set(read.buffers[0].view(np.float64)) == {-3.0}
     assert verdict(last.wait()) == "applied"
-    assert [float(gradient[0]) for gradient, _ in applied] == [1, 2, 4]
+    assert [float(gradients[0][0]) for gradients, _ in applied] == [1, 2, 4]
 
 
 def test_a_repeat_of_a_waiting_push_is_told_to_wait_and_counts_once(
@@ -218,7 +219,7 @@ def test_a_repeat_of_a_waiting_push_is_told_to_wait_and_counts_once(
         assert isinstance(_submit(server, 12).wait(), Waiting)
     assert [verdict(answer.wait()) for answer in answers] == ["applied"] * 2
     assert verdict(_submit(server, 12).wait()) == "duplicate"
-    assert [float(gradient[0]) for gradient, _ in applied] == [1, 2 + 4]
+    assert [float(gradients[0][0]) for gradients, _ in applied] == [1, 2 + 4]
 
 
 @pytest.mark.parametrize("pace", [Async(), Async(merge=2)], ids=str)

@@ -236,7 +236,9 @@ def test_a_turn_that_goes_back_to_its_place_may_fill_the_queue(
 
 
 @pytest.fixture
-def slots() -> Slots:
+def slots(monkeypatch: pytest.MonkeyPatch) -> Slots:
+    """Two dense slots with turns of their own, as large blocks have."""
+    monkeypatch.setattr(slot_queue, "MOST_BYTES", 0)
     found = Slots("server-0", 0, raise_it)
     found.create(make_plan(dtype="float32"))
     return found
@@ -295,3 +297,13 @@ def test_readers_of_lent_memory_may_read_before_the_answer_is_given(
     turns = {0: partial(order.append, "first"), 1: partial(order.append, "second")}
     slots.line_up(turns, partial(order.append, "acknowledged"), changed=(0,))()
     assert order == ["first", "second", "may be read", "acknowledged"]
+
+
+def test_small_blocks_have_their_turns_together() -> None:
+    slots, order = Slots("server-0", 0, raise_it), list[str]()
+    slots.create(make_plan(dtype="float32"))
+    run = slots.line_up({0: partial(order.append, "first")}, nothing)
+    both = {0: partial(order.append, "second"), 1: partial(order.append, "third")}
+    slots.line_up(both, partial(order.append, "done"))()
+    run()
+    assert order == ["first", "second", "third", "done"]

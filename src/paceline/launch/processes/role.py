@@ -87,9 +87,14 @@ def run_coordinator(
 
 
 def open_coordinator(
-    stack: contextlib.ExitStack, job: JobDir, config: JobConfig, wires: Wires, address: str
+    stack: contextlib.ExitStack,
+    job: JobDir,
+    config: JobConfig,
+    wires: Wires,
+    address: str,
+    gather_s: float = 0.0,
 ) -> "CoordinatorService":
-    """Coordinate a job until the stack is closed.
+    """Coordinate a job until the stack is closed; for ``gather_s`` see `Keeper`.
 
     Raises:
         StoreError: another coordinator holds the journal, or it is damaged.
@@ -102,7 +107,7 @@ def open_coordinator(
     events = EventLog(job.events)
     stack.callback(events.close)
     store = BlobStore(job.cuts_of(config))
-    service = CoordinatorService(config, journal, store, wires.clock, events)
+    service = CoordinatorService(config, journal, store, wires.clock, events, gather_s)
     stack.callback(service.close)
     stack.enter_context(wires.listen_as_coordinator(address, service))
     service.start()

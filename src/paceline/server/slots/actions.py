@@ -27,7 +27,7 @@ from paceline.server.requests.contents import (
     RowGradients,
     TableIds,
 )
-from paceline.server.slots.merging import step_blocks, step_sparse, step_tables
+from paceline.server.slots.merging import step_block, step_sparse, step_tables
 from paceline.server.slots.rounds import (
     Contributed,
     apply_block_round,
@@ -79,8 +79,8 @@ class SlotActions:
         how = self._layouts[part].row_step(contents.hyper, contents.rate)
         for slot in slots:
             if slot in contents.blocks:
-                block, hyper = shard.blocks[slot], self._group(part, slot, contents.hyper)
-                step = functools.partial(step_blocks, block, kind, hyper)
+                hyper = self._group(part, slot, contents.hyper)
+                step = functools.partial(step_block, shard.bundles[slot], kind, hyper)
                 actions[slot] = Joint(contents.blocks[slot], step, hyper, most)
             elif slot in contents.sparse:
                 hyper = self._group(part, slot, contents.hyper)
@@ -98,9 +98,9 @@ class SlotActions:
             sparse = contents.sparse[slot]
             return functools.partial(self._shard.apply_sparse, slot, sparse, group)
         assert layout.compensation is not None, "it is why values have come"
-        block, gradient = self._shard.blocks[slot], contents.blocks[slot]
+        bundle, gradient = self._shard.bundles[slot], contents.blocks[slot]
         numbers = (gradient, contents.then[slot], layout.compensation)
-        return functools.partial(apply_compensated, block, *numbers, group)
+        return functools.partial(apply_compensated, bundle, slot, *numbers, group)
 
     def applying_rows(
         self, layout: PartLayout, contents: PushContents, slots: Sequence[int]
@@ -131,11 +131,12 @@ class SlotActions:
         hyper = _hyper_at_rate(hyper, rate)
         how = self._layouts[part].row_step(hyper, rate)
         for one in contributed:
-            for slot in one.contents.blocks.keys() - actions.keys():
-                block, group = self._shard.blocks[slot], self._group(part, slot, hyper)
-                actions[slot] = functools.partial(
-                    apply_block_round, block, slot, contributed, group
-                )
+            for slot in one.contents.blocks:
+                bundle = self._shard.bundles[slot]
+                if bundle.lead not in actions:
+                    actions[bundle.lead] = functools.partial(
+                        apply_block_round, bundle, contributed, hyper[bundle.group]
+                    )
             for slot in one.contents.sparse.keys() - actions.keys():
                 group = self._group(part, slot, hyper)
                 actions[slot] = functools.partial(
@@ -206,8 +207,8 @@ class SlotActions:
 
     def ending(self, part: int) -> Actions:
         """Let the state of a part's optimizer go."""
-        blocks, here = self._shard.blocks, self._layouts[part].blocks
-        return {slot: functools.partial(blocks[slot].load, {}) for slot in here}
+        drop, here = self._shard.drop_state, self._layouts[part].blocks
+        return {slot: functools.partial(drop, slot) for slot in here}
 
     def standing_still(self) -> Actions:
         """Nothing; what is decided later follows when all decided before has ended."""

@@ -22,7 +22,8 @@ import torch
 
 from paceline.config import SGD, RowOptimizer
 from paceline.messages.shared import Hyper
-from paceline.params.dense import OptimizeBlock, weighted_sum
+from paceline.params.bundle import Bundle
+from paceline.params.dense import weighted_sum
 from paceline.params.rows import RowStep, ValueTable, sum_duplicates, unique_ids
 from paceline.params.shard import ParameterShard
 from paceline.params.sparse import SparseGradient, sum_sparse
@@ -62,11 +63,11 @@ def merge_rows(optimizer: RowOptimizer, gradients: Sequence[RowGradients]) -> Ro
     return RowGradients(gradients[0].table, ids, total)
 
 
-def step_blocks(
-    block: OptimizeBlock, kind: str, hyper: Hyper, gradients: Sequence[torch.Tensor]
+def step_block(
+    bundle: Bundle, kind: str, hyper: Hyper, gradients: Sequence[torch.Tensor]
 ) -> None:
-    """Take one step of a dense block for the gradients of several pushes."""
-    block.apply(merge_blocks(kind, gradients), hyper)
+    """Take one step of a bundle of one block for the gradients of several pushes."""
+    bundle.apply({bundle.lead: merge_blocks(kind, gradients)}, hyper)
 
 
 def step_sparse(

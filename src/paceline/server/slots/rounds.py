@@ -20,7 +20,8 @@ import numpy as np
 from paceline.errors import JobFailed
 from paceline.messages.server import CommitRound
 from paceline.messages.shared import Hyper
-from paceline.params.dense import OptimizeBlock, weighted_sum
+from paceline.params.bundle import Bundle
+from paceline.params.dense import weighted_sum
 from paceline.params.rows import RowStep, ValueTable, sum_duplicates, unique_ids
 from paceline.params.shard import ParameterShard
 from paceline.params.sparse import sum_sparse
@@ -77,16 +78,20 @@ def count_bytes(contributed: Sequence[Contributed]) -> int:
 
 
 def apply_block_round(
-    block: OptimizeBlock, slot: int, contributed: Sequence[Contributed], hyper: Hyper
+    bundle: Bundle, contributed: Sequence[Contributed], hyper: Hyper
 ) -> None:
-    """Take one step of a dense block for all of a round, if anybody has a gradient."""
-    found = [
-        (one.contents.blocks[slot], one.weight)
-        for one in contributed
-        if slot in one.slots and slot in one.contents.blocks
-    ]
-    if found:
-        block.apply(weighted_sum(*zip(*found, strict=True)), hyper)
+    """Take one step of each dense block that anybody of a round has a gradient for."""
+    gradients = {}
+    for slot in bundle.blocks:
+        found = [
+            (one.contents.blocks[slot], one.weight)
+            for one in contributed
+            if slot in one.slots and slot in one.contents.blocks
+        ]
+        if found:
+            gradients[slot] = weighted_sum(*zip(*found, strict=True))
+    if gradients:
+        bundle.apply(gradients, hyper)
 
 
 def apply_sparse_round(

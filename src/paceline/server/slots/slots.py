@@ -29,6 +29,7 @@ import torch
 from paceline.errors import RuleFailed
 from paceline.messages.shared import PartPlan, Refusal, TrainerMessage
 from paceline.pace.policy import pushes_per_update
+from paceline.params.bundle import MOST_BYTES, Bundle
 from paceline.params.guarding import is_hogwild
 from paceline.params.published import PublishedValues
 from paceline.params.shard import ParameterShard
@@ -36,7 +37,7 @@ from paceline.server.requests import PartLayout, layout_of
 from paceline.server.requests.contents import PushContents
 from paceline.server.slots.actions import Actions, SlotActions
 from paceline.server.slots.published import LentValues
-from paceline.server.slots.turns import Action, BesideTurn, Joint, Turn
+from paceline.server.slots.turns import Action, BesideTurn, Joint, Turn, one_turn
 
 SlotTensors = dict[str, torch.Tensor]  # {name: tensor}, all that a slot holds
 
@@ -247,16 +248,19 @@ class Slots:
         """
         layout = layout_of(plan, self._server)
         lent = LentValues(layout)
-        self.shard.create(plan, self._server, self._seed, lent.block)
+        most = pushes_per_update(plan.spec.pace)
+        # What several pushes do at once, or what is corrected, is done block by block.
+        bundle_bytes = 0 if most > 1 or layout.compensation is not None else MOST_BYTES
+        self.shard.create(plan, self._server, self._seed, lent.block, bundle_bytes)
         self.lent[layout.part] = lent
-        for slot in (*layout.blocks, *layout.row_slots):
-            self._queues[slot] = SlotQueue(self._on_error, self.full)
+        for lead in {self.lead_of(slot) for slot in (*layout.blocks, *layout.row_slots)}:
+            self._queues[lead] = SlotQueue(self._on_error, self.full)
         if is_hogwild(plan.spec):
             self._hogwild |= layout.row_slots
             if layout.blocks:
                 _log.warning("part %d: %s", layout.part, DENSE_QUEUE)
         self.layouts[plan.spec.part] = layout
-        self._most[plan.spec.part] = pushes_per_update(plan.spec.pace)
+        self._most[plan.spec.part] = most
 
     def line_up_read(
         self, actions: Mapping[int, Turn], done: Action, message: TrainerMessage
@@ -271,10 +275,15 @@ class Slots:
         Nothing has been decided: the trainer comes again with the same.
         """
         for slot in slots:
-            if self._queues[slot].is_full:
+            if self._queues[self.lead_of(slot)].is_full:
                 text = f"slot {slot} of {self._server} has {MOST_WAITING} turns waiting"
                 return Refusal(kind="not_ready", text=text, timeline=message.timeline)
         return None
+
+    def lead_of(self, slot: int) -> int:
+        """The slot whose queue a slot has: that of its bundle, or its own."""
+        bundle = self.shard.bundles.get(slot)
+        return slot if bundle is None else bundle.lead
 
     def num_merged(self) -> int:
         """Pushes that became one update with one before them, over all slots."""
@@ -337,14 +346,16 @@ class Slots:
         layout, actions, most = self.layouts[part], Actions(), self._most[part]
         if most > 1:
             return self.actions.applying_jointly(part, contents, slots, most)
+        blocks: dict[Bundle, dict[int, torch.Tensor]] = {}
         for slot in slots:
             gradient = contents.blocks.get(slot)
             if slot in contents.sparse or slot in contents.then:
                 actions[slot] = self.actions.stepping(layout, contents, slot)
             elif gradient is not None:
-                group = contents.hyper[layout.blocks[slot].group]
-                block = self.shard.blocks[slot]
-                actions[slot] = functools.partial(block.apply, gradient, group)
+                blocks.setdefault(self.shard.bundles[slot], {})[slot] = gradient
+        for bundle, gradients in blocks.items():
+            group = contents.hyper[bundle.group]
+            actions[bundle.lead] = functools.partial(bundle.apply, gradients, group)
         if contents.rows:
             actions |= self.actions.applying_rows(layout, contents, slots)
         return actions
@@ -366,8 +377,11 @@ class Slots:
                 changes.append(lent)
             if lent is not None and version is not None:
                 lent.count(version)
-        queues = [self._queues[slot] for slot in actions]
-        lined = _Lined(queues, done, changes, asker)
-        for queue, turn in zip(queues, actions.values(), strict=True):
+        turns: dict[SlotQueue, Turn] = {}
+        for slot, turn in actions.items():
+            queue = self._queues[self.lead_of(slot)]
+            turns[queue] = turn if queue not in turns else one_turn(turns[queue], turn)
+        lined = _Lined(tuple(turns), done, changes, asker)
+        for queue, turn in turns.items():
             queue.place(turn, lined.ended, owner)
         return lined

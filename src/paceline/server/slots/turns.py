@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple, final
 import torch
 
 from paceline.messages.shared import Hyper
-from paceline.params.dense import OptimizeBlock
+from paceline.params.bundle import Bundle
 from paceline.params.rows import RowStep, ValueTable
 from paceline.params.shard import Table
 from paceline.server.requests.contents import RowGradients
@@ -55,6 +55,29 @@ class Joint(NamedTuple):
 Turn = Action | BesideTurn | Joint
 
 
+@final
+class OneByOne:
+    """Actions at the slots of one queue, as one turn."""
+
+    def __init__(self, *actions: Action) -> None:
+        self.actions = list(actions)
+
+    def __call__(self) -> None:
+        """Do all, in order."""
+        for action in self.actions:
+            action()
+
+
+def one_turn(before: Turn, then: Turn) -> Turn:
+    """Of two turns alone the one that does both; ``before`` may become it."""
+    assert not isinstance(before, BesideTurn | Joint)
+    assert not isinstance(then, BesideTurn | Joint)
+    if not isinstance(before, OneByOne):
+        return OneByOne(before, then)
+    before.actions.append(then)
+    return before
+
+
 def apply_rows(tables: Sequence[Table], rows: Sequence[RowGradients], how: RowStep) -> None:
     """Take one step of each table."""
     for table, (name, ids, gradients, replaces) in zip(tables, rows, strict=True):
@@ -65,7 +88,8 @@ def apply_rows(tables: Sequence[Table], rows: Sequence[RowGradients], how: RowSt
 
 
 def apply_compensated(
-    block: OptimizeBlock,
+    bundle: Bundle,
+    slot: int,
     gradient: torch.Tensor,
     then: torch.Tensor,
     factor: float,
@@ -77,8 +101,8 @@ def apply_compensated(
     with the diagonal of its outer product for the Hessian (Zheng and others 2016, DC-ASGD,
     arXiv 1609.08326, equation 10, of which ``factor`` is lambda).
     """
-    by_now = gradient + factor * gradient * gradient * (block.values - then)
-    block.apply(by_now, hyper)
+    moved = bundle.blocks[slot].values - then
+    bundle.apply({slot: gradient + factor * gradient * gradient * moved}, hyper)
 
 
 # More read memory no faster; and they are idle nearly always.

@@ -106,6 +106,7 @@ class _Sending(NamedTuple):
     """Questions to several roles: those that are out, and replies that are here."""
 
     calls: dict[str, Message]
+    are_pushes: bool
     sent: dict[str, Sent]  # {role: its request}
     later: dict[str, Payload]  # {role: what may need no asking, once it is waited for}
     replies: Replies
@@ -187,7 +188,7 @@ class Driver:
 
     def send(self, server: str, payload: Payload) -> Sent | None:
         """Send a server what `settle` waits for later; None if it cannot be reached."""
-        sending = _Sending({}, {}, {}, {})
+        sending = _Sending({}, False, {}, {}, {})
         self._submit(server, payload, sending)
         return sending.sent.get(server)
 
@@ -251,8 +252,8 @@ class Driver:
 
         It may take as long as the answer: in one process a server works in this thread.
         """
-        sending = _Sending(calls, {}, {}, {})
-        is_push = _are_pushes(calls)
+        is_push = not aside and _are_pushes(calls)
+        sending = _Sending(calls, is_push, {}, {}, {})
         if not aside:
             self.waits.asks(calls)
         fail_before(calls)
@@ -265,7 +266,7 @@ class Driver:
                     self._submit(role, payload, sending)
                 else:
                     sending.later[role] = payload
-            if not is_posted:
+            if sending.later and not is_posted:
                 self._settle_later(sending)
         except BaseException:
             self._drop(sending)
@@ -285,13 +286,13 @@ class Driver:
 
     def _gather(self, sending: _Sending, *, aside: bool = False) -> Replies:
         """Collect the replies."""
-        calls, sent, _, replies = sending
-        is_push = _are_pushes(calls)
+        calls, is_push, sent, _, replies = sending
         deadline = Deadline(self.clock, self._timeout_s)
         if not aside:
             self.waits.asks(calls)
         try:
-            self._settle_later(sending)
+            if sending.later:
+                self._settle_later(sending)
             while sent:
                 role = next(iter(sent))
                 replies[role] = self._wait_reply(role, sent[role], deadline)
@@ -343,4 +344,7 @@ class Driver:
 
 
 def _are_pushes(calls: dict[str, Message]) -> bool:
-    return all(isinstance(message, Push) for message in calls.values())
+    for message in calls.values():  # noqa: SIM110  (several times a step)
+        if not isinstance(message, Push):
+            return False
+    return True

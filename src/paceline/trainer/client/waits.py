@@ -64,14 +64,16 @@ class Waits:
             if not self._depth:
                 self._asked_s = self._begin()
                 self._asked = calls
-        self._say()
+        if self._lines:
+            self._say()
 
     def heard(self, replies: Replies) -> None:
         """They have answered, or not."""
         with self._lock:
             if not self._depth and self._began_s is not None:
                 self._hear(replies)
-        self._say()
+        if self._lines:
+            self._say()
 
     def pauses(self, wait: Wait) -> None:
         """The acting thread lets some time pass, since it waits for this."""
@@ -79,7 +81,8 @@ class Waits:
             if not self._depth:
                 self._begin()
                 self._said, self._asked = wait, {}
-        self._say()
+        if self._lines:
+            self._say()
 
     def rests(self, *, is_over: bool = False) -> None:
         """The act has come to its end; ``is_over``: what it waited for is not wanted."""
@@ -89,7 +92,8 @@ class Waits:
                     self._end()
                 elif self._rests_s is None:
                     self._rests_s = self._clock.now_s()
-        self._say()
+        if self._lines:
+            self._say()
 
     @contextmanager
     def showing(self, wait: Wait) -> Iterator[None]:
@@ -176,8 +180,6 @@ class Waits:
 
     def _say(self) -> None:
         """Tell what there is to tell: a terminal may take its time."""
-        if not self._lines:
-            return
         with self._lock:
             lines, self._lines = self._lines, []
         for line in lines:

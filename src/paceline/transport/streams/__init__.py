@@ -13,7 +13,6 @@
 from paceline.transport.streams.channel import FrameChannel, Received
 from paceline.transport.streams.connection import connect_stream
 from paceline.transport.streams.listener import StreamListener
-from paceline.transport.streams.pieces import Frame, Place, Placed
 from paceline.transport.streams.sockets import (
     Door,
     TcpDoor,

@@ -30,7 +30,13 @@ from paceline.errors import (
     TransportError,
 )
 from paceline.timing import Clock, Deadline
-from paceline.transport.connection import SEND_TIMEOUT_S, Answer, Connection, Landing
+from paceline.transport.connection import (
+    SEND_TIMEOUT_S,
+    Answer,
+    AtOnce,
+    Connection,
+    Landing,
+)
 from paceline.transport.frames import (
     HANDSHAKE_LIMITS,
     Buffer,
@@ -175,9 +181,11 @@ class StreamConnection(Connection):
         landing: Landing | None = None,
         reply_sizes: Sequence[int] = (),
         pen: int | None = None,
+        at_once: AtOnce | None = None,
         timeout_s: float = SEND_TIMEOUT_S,
     ) -> int:
         """See `Connection.submit`."""
+        del at_once  # the peer is another process
         if os.getpid() != self._pid:
             raise PeerLost(f"{self.address}: a forked process must connect for itself")
         deadline = Deadline(self._clock, timeout_s)

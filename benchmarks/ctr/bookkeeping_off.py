@@ -23,7 +23,7 @@ def _decide(_: Marks, window: Window, slots: tuple[int, ...]) -> WindowDecision:
     return WindowDecision("new", slots, "nobody looks")
 
 
-def _kept(*_: object) -> bool:
+def _kept(*_: object, **__: object) -> bool:
     return True
 
 

@@ -27,7 +27,6 @@ from pyarrow import parquet
 from benchmarks.harness.bench import TIMES, Found, Run, bench, flags_of, opt, result
 from benchmarks.harness.environments import OURS, one_thread, versions, wait_python
 from benchmarks.harness.figures import Figure, Ratio, compared, judged
-from benchmarks.harness.goals import wanted
 from benchmarks.harness.processes import wait_modules
 
 LIMIT_S = 600.0
@@ -126,7 +125,7 @@ def ratios_of(runs: Mapping[Candidate, Sequence[Epoch]]) -> list[Ratio]:
     ratios = []
     for one, figure in figures.items():
         if one.who == "paceline":
-            ratios.append(judged(figure, wanted(f"read-{one.file.name}")))
+            ratios.append(judged(figure, f"read-{one.file.name}"))
             if peer := figures.get(one._replace(who=one.file.peer)):
                 ratios.append(compared(figure, peer))
     return ratios

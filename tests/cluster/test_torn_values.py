@@ -1,7 +1,7 @@
 """A trainer that reads in the midst of another's update gets whole values all the same."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
@@ -11,7 +11,7 @@ from torch import nn
 import paceline
 from paceline.config import Async
 from paceline.messages.shared import Hyper
-from paceline.params.dense import OptimizeBlock
+from paceline.params.bundle import Bundle
 from paceline.params.published import ValuesReader
 from paceline.trainer.tensors.shared_memory_pulls import DirectPulls
 from paceline.transport.shared_memory import is_supported
@@ -31,17 +31,20 @@ class Meeting:
         self.is_halfway = threading.Event()  # half of a block is of the next version
         self.has_read = threading.Event()  # and the reader has looked at it
         self.found: list[bool] = []  # whether it got values there, without asking
-        self._apply, self._read = OptimizeBlock.apply, DirectPulls.read
-        monkeypatch.setattr(OptimizeBlock, "apply", self._apply_by_halves())
+        self._apply, self._read = Bundle.apply, DirectPulls.read
+        monkeypatch.setattr(Bundle, "apply", self._apply_by_halves())
         monkeypatch.setattr(DirectPulls, "read", self._read_halfway())
 
     def _apply_by_halves(self) -> Callable[..., None]:
-        def apply(block: OptimizeBlock, gradient: torch.Tensor, hyper: Hyper) -> None:
+        def apply(
+            bundle: Bundle, gradients: Mapping[int, torch.Tensor], hyper: Hyper
+        ) -> None:
             if not self.is_wanted.is_set() or self.is_halfway.is_set():
-                self._apply(block, gradient, hyper)
+                self._apply(bundle, gradients, hyper)
                 return
+            block = bundle.blocks[bundle.lead]
             before, half = block.values.clone(), len(block.values) // 2
-            self._apply(block, gradient, hyper)
+            self._apply(bundle, gradients, hyper)
             after = block.values[half:].clone()
             block.values[half:] = before[half:]
             self.is_halfway.set()

@@ -47,7 +47,7 @@ def each_server_falls_back_alone(patch: Patch) -> type[SimCoordinator]:
         if not is_damaged(self, folder, server):
             return read(self, folder, server)
         cut, timeline = folder.removeprefix("cut-").split("-t")
-        older = self.newest_whole(int(cut), int(timeline))
+        older = self.newest_whole(int(cut), int(timeline)).cut
         return read(self, cut_folder(older.cut, older.timeline), server)
 
     patch.setattr(Disk, "read", read_any)

@@ -172,6 +172,7 @@ class Control:
             self._obey(reply)
         except Exception as error:  # noqa: BLE001  (as in a thread of ours)
             self._standing.fail(error)
+            return None  # its own thread ends
         self._said = self._report()
         return self._said
 

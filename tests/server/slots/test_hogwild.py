@@ -22,7 +22,7 @@ from paceline.messages.server import (
     Snapshot,
 )
 from paceline.messages.shared import OptimizerSpec, TableSpec
-from paceline.params.dense import OptimizeBlock
+from paceline.params.bundle import Bundle
 from paceline.params.guarding import why_not_hogwild
 from paceline.params.rows.following import RowStep
 from paceline.params.rows.table import TABLE_STEPS, RowTable
@@ -87,7 +87,7 @@ def test_dense_parameters_are_updated_one_push_at_a_time_and_it_is_said(
     assert len(said) == 1
     assert "part 0: isolation=hogwild" in said[0]
     assert "dense parameters are updated one push at a time" in said[0]
-    at_it, apply = 0, OptimizeBlock.apply
+    at_it, apply = 0, Bundle.apply
 
     def alone(*arguments: Any) -> None:
         nonlocal at_it
@@ -96,7 +96,7 @@ def test_dense_parameters_are_updated_one_push_at_a_time_and_it_is_said(
         apply(*arguments)
         at_it -= 1
 
-    monkeypatch.setattr(OptimizeBlock, "apply", alone)
+    monkeypatch.setattr(Bundle, "apply", alone)
 
     def train(trainer: int) -> None:
         for number in range(50):

@@ -1,24 +1,21 @@
-"""A part's numbers under the pace that its plan says, whatever they began with.
+"""Who steps on a part's parameters: servers, or the trainer itself; its pace says so.
 
-Called when a trainer has shared a part or joined again: nothing is on its way then. The
-state of an optimizer that has stepped here is dropped with local steps, and one that is to
-step here begins without.
+The state of an optimizer that has stepped here is dropped with local steps, and one that is
+to step here begins without.
 
 The thread of the user's loop calls.
 """
 
-import logging
+from collections.abc import Sequence
+from typing import Any, final
 
 import torch
+from torch import nn
 
 from paceline.messages.shared import PartSpec
 from paceline.messages.trainer import Joined
-from paceline.pace.policy import outer_step, pushes_overlap, steps_locally
-from paceline.trainer.tensors.backward_overlap import why_not_early
+from paceline.pace.policy import outer_step, steps_locally
 from paceline.trainer.tensors.local_steps import Deltas
-from paceline.trainer.tensors.part_tensors import PartTensors
-
-_log = logging.getLogger("paceline.trainer")
 
 
 def has_lost(before: Joined, joined: Joined) -> bool:
@@ -27,40 +24,36 @@ def has_lost(before: Joined, joined: Joined) -> bool:
     return not is_same or joined.returned > before.timeline
 
 
-def take_pace(numbers: PartTensors, spec: PartSpec, *, is_lost: bool = False) -> None:
-    """Let numbers be pushed and pulled as the pace of ``spec`` says; again, no change.
+@final
+class PartSteps:
+    """Whose steps a part's are, and what hyper-parameters go along with a push.
 
-    ``is_lost``: what a codec has left out, and own steps, are of an abandoned future.
+    Attributes:
+        parameters: dense ones, in the order of the part.
+        deltas: how far steps that are taken here have led; None: servers take them.
+        groups: parameter groups whose plain values go along.
     """
-    if is_lost:
-        numbers.forget_left_out()
-    if numbers.pace == spec.pace:
-        return
-    dropped = " (the state of its optimizer is dropped)" if numbers.deltas else ""
-    _log.info("part %d: %s instead of %s%s", spec.part, spec.pace, numbers.pace, dropped)
-    numbers.follow_pace(spec.pace)
-    for memory in numbers.memory:
-        memory.is_apart = pushes_overlap(spec.pace)
-    if numbers.early is not None:
-        reason = why_not_early(spec.pace, numbers.parameters, processes=1)
-        numbers.early.is_on = reason is None
-    optimizer = numbers.optimizer
-    if optimizer is not None:
-        _take_steps(numbers, spec, optimizer)
 
+    def __init__(
+        self,
+        parameters: Sequence[nn.Parameter],
+        groups: Sequence[dict[str, Any]],
+        optimizer: torch.optim.Optimizer | None = None,
+        deltas: Deltas | None = None,
+    ) -> None:
+        self.deltas, self.groups = deltas, groups
+        self.parameters, self._optimizer = tuple(parameters), optimizer
 
-def _take_steps(
-    numbers: PartTensors, spec: PartSpec, optimizer: torch.optim.Optimizer
-) -> None:
-    """Whose steps they are, and what hyper-parameters go along with a push."""
-    if not steps_locally(spec.pace):
-        if numbers.deltas is not None:
-            numbers.deltas.forget()
-        numbers.deltas, numbers.groups = None, optimizer.param_groups
-        return
-    assert spec.optimizer is not None
-    numbers.groups = [outer_step(spec.pace)] * len(spec.optimizer.groups)
-    if numbers.deltas is None:
-        numbers.deltas = Deltas(numbers.parameters, optimizer)
-    else:
-        numbers.deltas.forget()
+    def follow(self, spec: PartSpec) -> None:
+        """The part has another pace."""
+        if self._optimizer is None:
+            return
+        if self.deltas is not None:
+            self.deltas.forget()
+        if not steps_locally(spec.pace):
+            self.deltas, self.groups = None, self._optimizer.param_groups
+            return
+        assert spec.optimizer is not None
+        self.groups = [outer_step(spec.pace)] * len(spec.optimizer.groups)
+        if self.deltas is None:
+            self.deltas = Deltas(self.parameters, self._optimizer)

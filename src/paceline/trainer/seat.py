@@ -224,18 +224,9 @@ class Alone(MemberSeat):
         del call, why
         return self
 
-    def share(self, spec: PartSpec, numbers: ModelTensors) -> None:
-        """See `Seat`."""
+    def share(self, spec: PartSpec, numbers: ModelTensors | TableTensors) -> None:
+        """See `Seat`; a table of the user's own, too."""
         self._carrier.share(spec, numbers)
-        let_rest(self.numbers.values(), is_end=True)
-
-    def share_table(self, spec: PartSpec, table: TableTensors) -> None:
-        """Share a table of the user's own.
-
-        Raises:
-            UsageError: the job's part of this number is another one.
-        """
-        self._carrier.share_table(spec, table)
         let_rest(self.numbers.values(), is_end=True)
 
     def unshare(self, part: int) -> None:

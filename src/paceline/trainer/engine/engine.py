@@ -29,7 +29,6 @@ from paceline.messages.peers import AskValues
 from paceline.messages.shared import Message, PartPlan, PartSpec
 from paceline.messages.trainer import Joined
 from paceline.messages.values import SetValues
-from paceline.pace.strategy import Strategy
 from paceline.params.codecs import Codec, codec_of, value_codec
 from paceline.trainer.acts import Act
 from paceline.trainer.client import Driver, Payload, bare
@@ -145,34 +144,26 @@ class TrainerEngine:
         if protocol.tracked.moves != self._tracked.moves:
             self._tracked.load()
 
-    def share(self, spec: PartSpec, numbers: ModelTensors) -> None:
+    def share(self, spec: PartSpec, numbers: ModelTensors | TableTensors) -> None:
         """Share a part; afterwards its parameters hold the servers' values.
 
         Raises:
             UsageError: the job's part of this number is another one.
         """
-        self.numbers[spec.part] = numbers
-        self._share(spec, numbers, numbers.strategy)
-        if numbers.early is not None:
-            numbers.early.begin(self.protocol, self._driver, spec.part)
-
-    def share_table(self, spec: PartSpec, table: TableTensors) -> None:
-        """Share a table of the user's own as a part.
-
-        Raises:
-            UsageError: the job's part of this number is another one.
-        """
-        self.tables[spec.part] = table
-        self._share(spec, table, None)
-
-    def _share(self, spec: PartSpec, part: PartTensors, strategy: Strategy | None) -> None:
-        self.parts[spec.part] = part
+        self.parts[spec.part], strategy, early = numbers, None, None
+        if isinstance(numbers, ModelTensors):
+            self.numbers[spec.part] = numbers
+            strategy, early = numbers.strategy, numbers.early
+        else:
+            self.tables[spec.part] = numbers
         try:
             self.run(self.protocol.share(spec, strategy))
         except PacelineError:
             self.forget(spec.part)
             raise
-        part.take_pace(self.plan(spec.part).spec)
+        numbers.take_pace(self.plan(spec.part).spec)
+        if early is not None:
+            early.begin(self.protocol, self._driver, spec.part)
 
     def forget(self, part: int) -> None:
         """A part is not shared, or no longer."""
@@ -197,9 +188,8 @@ class TrainerEngine:
             is_refused = not all(numbers.is_finite() for numbers in found)
             if is_refused:
                 self.warn_once(self._why_refused(parts))
-        is_scaled = scaled != "never"
         for numbers in found:
-            numbers.gradients.begin_step(is_scaled=is_scaled)
+            numbers.gradients.begin_step(is_scaled=scaled != "never")
             if is_refused:
                 numbers.gradients.refuse()
         for part in self.protocol.stepping.in_order(parts):

@@ -168,7 +168,9 @@ class GroupTensors:
         """
         device, group = self._road(part)
         if part not in self._devices:
-            tensors = self._wait_host(part, tensors)
+            there = {i: one for i, one in enumerate(tensors) if one is not None}
+            here = self._hosts.setdefault(part, HostGradients()).wait_host(there)
+            tensors = [here.get(i) for i in range(len(tensors))]
         flat = [
             _scaled(tensor, one, weight, device)
             for tensor, one in zip(tensors, like, strict=True)
@@ -193,15 +195,6 @@ class GroupTensors:
             found[i].view(one.shape).to(one.dtype) if i in found else None
             for i, one in enumerate(like)
         ]
-
-    def _wait_host(
-        self, part: int, tensors: Sequence[torch.Tensor | None]
-    ) -> Sequence[torch.Tensor | None]:
-        if all(one is None or one.is_cpu for one in tensors):
-            return tensors
-        there = {i: one for i, one in enumerate(tensors) if one is not None}
-        found = self._hosts.setdefault(part, HostGradients()).wait_host(there)
-        return [found.get(i) for i in range(len(tensors))]
 
     def broadcast(
         self, part: int, parameters: Sequence[torch.Tensor], shares: Shares

@@ -290,7 +290,7 @@ class Sharing:
         part = PartSpec(self.num_parts, (), None, (spec,), pace)
         rows = TableRows(spec, part.part, self._seat.reader, begins)
         manner = TableManner(atomic, must_step)
-        seat.share_table(part, TableTensors(rows, pace, manner))
+        seat.share(part, TableTensors(rows, pace, manner))
         self._paces[part.part], self.num_parts = pace, part.part + 1
         self._own[spec.name] = rows
         return rows

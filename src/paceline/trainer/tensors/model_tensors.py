@@ -36,8 +36,8 @@ from paceline.trainer.tensors.gradients import (
     Loaded,
     StepGradients,
 )
+from paceline.trainer.tensors.local_steps import PartSteps
 from paceline.trainer.tensors.payload import Load, PartLoad, counted, hyper_of
-from paceline.trainer.tensors.repacing import PartSteps
 from paceline.trainer.tensors.shared_memory_pulls import DirectPulls
 from paceline.trainer.tensors.sparse_weights import RowPulls, coalesced
 from paceline.transport.frames import ByteArray
@@ -149,8 +149,7 @@ class ModelTensors:
 
     def attach(self, role: str, message: Message, plan: PartPlan) -> Payload:
         """See `PartTensors`."""
-        if plan is not self._plan:
-            self._follow(plan)
+        self._follow(plan)
         if isinstance(message, Pull):
             return self.values.pulls.payload(role, message)
         if isinstance(message, Push):
@@ -164,9 +163,10 @@ class ModelTensors:
         return Payload(message)
 
     def _follow(self, plan: PartPlan) -> None:
-        self._plan = plan
-        self._ready.follow(plan)
-        self.values.follow(plan, has_sparse=bool(self.gradients.sparse))
+        if plan is not self._plan:
+            self._plan = plan
+            self._ready.follow(plan)
+            self.values.follow(plan, has_sparse=bool(self.gradients.sparse))
 
     def settle(self, *, mixes: bool = False) -> None:
         """After a pull: what has landed is what the parameters are, or is mixed in."""
@@ -207,8 +207,7 @@ class ModelTensors:
         is_decided: bool = False,
     ) -> Loaded:
         """As `load`, with what was gathered; without this step, if it ``is_refused``."""
-        if plan is not self._plan:
-            self._follow(plan)
+        self._follow(plan)
         dense, kept_rows, is_void = gathered
         if is_void:
             dense, kept_rows = {}, {}

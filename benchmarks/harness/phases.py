@@ -21,7 +21,7 @@ from paceline.trainer.client.driver import Driver
 from paceline.trainer.engine.engine import TrainerEngine
 from paceline.trainer.loop.loop import TaskReader
 from paceline.trainer.rows.routing import Router
-from paceline.trainer.tensors.part_tensors import PartTensors
+from paceline.trainer.tensors import ModelTensors
 
 T = TypeVar("T")
 
@@ -172,7 +172,7 @@ def watched_trainer(clock: PhaseClock) -> Iterator[None]:
         (Driver, "_gather", gathered),
         (TaskReader, "read", "data: read"),
         (Router, "route", "rows: distinct ids, by server and slot"),
-        (PartTensors, "load", "step: gradients made ready"),
+        (ModelTensors, "load", "step: gradients made ready"),
         (TrainerEngine, "step", "step: bookkeeping"),
     )
     with ExitStack() as stack:

@@ -17,7 +17,7 @@ from paceline.messages.data import DataReply, DataRequest, Pull, Pulled, Push
 from paceline.messages.shared import Hyper, OptimizerSpec, ParameterSpec, PartPlan, PartSpec
 from paceline.params.blocks import cut_blocks
 from paceline.timing import Deadline
-from paceline.trainer.tensors.part_tensors import PartTensors
+from paceline.trainer.tensors import ModelTensors, PartSteps
 from paceline.transport.connection import Connection
 from paceline.transport.frames import DATA_LIMITS, ByteArray
 from paceline.transport.handshake import Hello, HelloCheck
@@ -59,7 +59,9 @@ class Reader:
 
     def __init__(self, connection: Connection, plan: PartPlan) -> None:
         self.parameters = [nn.Parameter(torch.full(s, 9.0)) for s in SHAPES]
-        self._numbers = PartTensors(self.parameters, [], sparse=[0, 2])
+        self._numbers = ModelTensors(
+            PartSteps(self.parameters, []), plan.spec.pace, sparse=[0, 2]
+        )
         self.connection, self._plan = connection, plan
 
     def ask(self, at_round: int = 0) -> tuple[int, Callable[[Any], None]]:

@@ -12,7 +12,7 @@ Waits: as its calls say. The thread of the user's script calls.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any, Protocol, final
 
 from torch import nn
@@ -29,7 +29,7 @@ from paceline.trainer.model import changed_by_script, let_rest
 from paceline.trainer.peers import NO_LINK, PeerEvents
 from paceline.trainer.protocol import Changed
 from paceline.trainer.rows import Prefetcher, RowReader
-from paceline.trainer.tensors import PartTensors
+from paceline.trainer.tensors import ModelTensors, PartTensors, TableTensors
 
 _NOT_YET = "cannot do that yet: use --ranks-per-trainer 1"
 
@@ -63,7 +63,8 @@ class Seat(ABC):
 
     Attributes:
         num_trainers: of the job, when it came.
-        numbers: what is shared, by part.
+        numbers: what is shared of models, by part.
+        parts: all that is shared.
         tracker: the user's own objects.
         outlook: the batches before and behind the user's step.
         reader: who fetches rows.
@@ -73,7 +74,8 @@ class Seat(ABC):
     size: int
     num_trainers: int
     pace: Pace
-    numbers: dict[int, PartTensors]
+    numbers: dict[int, ModelTensors]
+    parts: Mapping[int, PartTensors]
     tracker: Tracker
     outlook: Prefetcher
     reader: RowReader
@@ -103,7 +105,7 @@ class Seat(ABC):
         """The plan of a shared part."""
 
     @abstractmethod
-    def share(self, spec: PartSpec, numbers: PartTensors) -> None:
+    def share(self, spec: PartSpec, numbers: ModelTensors) -> None:
         """Share a part; afterwards its parameters hold the servers' values."""
 
     @abstractmethod
@@ -164,7 +166,8 @@ class MemberSeat(Seat, ABC):
         self._carrier = carrier = membership.carrier
         self.trainer, self.pace = carrier.protocol.trainer, membership.pace
         self.num_trainers = membership.num_trainers
-        self.numbers, self.tracker = carrier.numbers, carrier.tracker
+        self.numbers, self.parts = carrier.numbers, carrier.parts
+        self.tracker = carrier.tracker
         self.outlook = carrier.outlook
 
     @property
@@ -221,8 +224,8 @@ class Alone(MemberSeat):
         del call, why
         return self
 
-    def share(self, spec: PartSpec, numbers: PartTensors) -> None:
-        """See `Seat`."""
+    def share(self, spec: PartSpec, numbers: ModelTensors | TableTensors) -> None:
+        """See `Seat`; a table of the user's own, too."""
         self._carrier.share(spec, numbers)
         let_rest(self.numbers.values(), is_end=True)
 

@@ -47,7 +47,7 @@ class Session:
         self._seat, self._calls = seat, seat.membership.calls
         self.trainer = seat.trainer
         self._sharing = Sharing(seat)
-        self._stages = Stages(seat.size, seat.numbers, seat.tracker)
+        self._stages = Stages(seat.size, seat.parts, seat.tracker)
         self._num_saves = 0
         self._has_warned = False  # of tracked schedulers
         asked = Evaluations(seat, self._stages, self._sharing.models)
@@ -281,7 +281,7 @@ class Session:
         self._calls.check_open()
         cutting = Cutting(batch_size, epochs, shuffle, seed, task_size, collate_fn, workers)
         planned = self._stages.plan("train", dataset, cutting)
-        check_lookahead(lookahead, cutting, self._seat.size, self._seat.numbers)
+        check_lookahead(lookahead, cutting, self._seat.size, self._seat.parts)
         deliver = partial(self._seat.deliver, workers=workers)
         planned = planned._replace(lookahead=lookahead)
         return Batches(self._calls, self._stages, planned, deliver)
@@ -361,7 +361,7 @@ class Session:
     @property
     def refused_nonfinite(self) -> int:
         """Pushes of this trainer that went without their gradients: not all were finite."""
-        refused = [numbers.refused for numbers in self._seat.numbers.values()]
+        refused = [part.gradients.refused for part in self._seat.parts.values()]
         return sum(refused) + self._sharing.num_refused
 
     def close(self) -> None:

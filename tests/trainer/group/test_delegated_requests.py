@@ -28,8 +28,8 @@ from paceline.trainer.client.waits import Waits
 from paceline.trainer.group import wire as wire
 from paceline.trainer.group.delegated_requests import Carrying
 from paceline.trainer.group.leader_calls import Followers
+from paceline.trainer.tensors import ModelTensors, PartSteps
 from paceline.trainer.tensors.gradients import Gradients
-from paceline.trainer.tensors.part_tensors import PartTensors
 from paceline.transport.connection import Connection
 from paceline.transport.frames import Buffer
 from paceline.transport.streams import FrameChannel
@@ -84,14 +84,15 @@ class Server:
 
 
 @pytest.fixture
-def numbers() -> PartTensors:
+def numbers() -> ModelTensors:
     """A rank's: its sums are loaded for a push."""
     parameter = nn.Parameter(torch.zeros(4, 3))
-    found = PartTensors([parameter], [{"lr": 0.1, "params": [parameter]}])
+    found = ModelTensors(
+        PartSteps([parameter], [{"lr": 0.1, "params": [parameter]}]), PLAN.spec.pace
+    )
     sums = torch.zeros(4, 3)
     sums[2:] = 5.0
-    found.join = lambda *_: Gradients({0: sums}, {})
-    assert found.load(PLAN, with_step=False)
+    assert found.hold(PLAN, Gradients({0: sums}, {})).is_finite
     return found
 
 
@@ -117,7 +118,7 @@ def errand(message: Push | Pull) -> wire.Errand:
 
 
 def test_a_push_is_the_leaders_with_the_blocks_of_who_carries_it(
-    server: Server, carrying: Carrying, numbers: PartTensors
+    server: Server, carrying: Carrying, numbers: ModelTensors
 ) -> None:
     carried = carrying.carry(errand(PUSH), [IDS, ROWS], numbers, PLAN)
     assert carried == wire.GroupCarried(3, Pushed(verdict="prepared", version=3))
@@ -130,7 +131,7 @@ def test_a_push_is_the_leaders_with_the_blocks_of_who_carries_it(
 
 
 def test_a_push_that_is_refused_as_a_whole_carries_no_block(
-    server: Server, carrying: Carrying, numbers: PartTensors
+    server: Server, carrying: Carrying, numbers: ModelTensors
 ) -> None:
     void = Push(
         incarnation=4, timeline=0, part=0, number=8, window=PUSH.window, records=8, round=1
@@ -140,7 +141,7 @@ def test_a_push_that_is_refused_as_a_whole_carries_no_block(
 
 
 def test_values_of_a_pull_land_in_the_carriers_own_parameters(
-    carrying: Carrying, numbers: PartTensors
+    carrying: Carrying, numbers: ModelTensors
 ) -> None:
     pull = Pull(incarnation=4, timeline=0, part=0, at_round=1)
     carried = carrying.carry(errand(pull), [], numbers, PLAN)
@@ -151,7 +152,7 @@ def test_values_of_a_pull_land_in_the_carriers_own_parameters(
 
 
 def test_a_server_that_is_gone_is_the_leaders_to_deal_with(
-    server: Server, numbers: PartTensors
+    server: Server, numbers: ModelTensors
 ) -> None:
     def refuse(address: str, _incarnation: int) -> Connection:
         raise PeerLost(f"nobody at {address}")

@@ -9,8 +9,8 @@ from torch import nn
 from paceline.config import Sync
 from paceline.messages.shared import OptimizerSpec, ParameterSpec, PartPlan, PartSpec
 from paceline.params.blocks import cut_blocks
-from paceline.trainer.group.offers import WHOLE_STEP, OwnShare, bring, offer, rows_of
-from paceline.trainer.tensors import GatherChoice, PartTensors
+from paceline.trainer.group.offers import OwnShare, bring, offer, rows_of
+from paceline.trainer.tensors import WHOLE_STEP, GatherChoice, ModelTensors, PartSteps
 
 SPEC = PartSpec(
     0,
@@ -40,7 +40,7 @@ class Follower:
         parameters = [nn.Parameter(torch.zeros(one.shape)) for one in SPEC.parameters]
         self.dense, self.rows, _ = parameters
         groups = [{"lr": 0.1, "params": parameters}]
-        self.numbers = PartTensors(parameters, groups, sparse=[1])
+        self.numbers = ModelTensors(PartSteps(parameters, groups), Sync(), sparse=[1])
         self.own = OwnShare()
 
     def backward(self, *, dense: bool, rows: bool) -> None:
@@ -66,7 +66,7 @@ def test_what_is_said_is_what_is_brought(
     assert said == offer(process.numbers, process.own, 0, gathering), (
         "to say it changes nothing"
     )
-    found = process.numbers.gather(**gathering._asdict())
+    found = process.numbers.gather(gathering)
     assert set(said.dense) == found.dense.keys() - {1}
     assert said.has_rows == (1 in found.dense)
     assert said.records == 16
@@ -76,8 +76,8 @@ def test_what_is_said_is_what_is_brought(
 def test_gradients_with_rows_come_as_they_were() -> None:
     process = Follower()
     process.backward(dense=True, rows=True)
-    found = process.numbers.gather(**WHOLE_STEP._asdict())
-    message, buffers = bring(found, PLAN, process.numbers.sparse, is_finite=True)
+    found = process.numbers.gather(WHOLE_STEP)
+    message, buffers = bring(found, PLAN, process.numbers.gradients.sparse, is_finite=True)
     assert message.is_finite
     data = [bytearray(memoryview(buffer).cast("B")) for buffer in buffers]
     brought = rows_of(message, data, Follower().numbers, PLAN)
@@ -89,7 +89,7 @@ def test_gradients_with_rows_come_as_they_were() -> None:
 
 def test_what_only_the_scaler_could_unscale_is_said_to_be_refused() -> None:
     process = Follower()
-    process.numbers.is_scaled = True
+    process.numbers.gradients.begin_step(is_scaled=True)
     process.backward(dense=True, rows=False)
     only_fresh = GatherChoice(with_step=True, only_fresh=True)
     assert offer(process.numbers, process.own, 0, only_fresh).is_refused

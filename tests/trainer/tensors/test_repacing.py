@@ -7,65 +7,62 @@ from paceline.config import Async, LocalSGD, Pace, Sync
 from paceline.messages.shared import PartSpec
 from paceline.pace.changing import with_pace
 from paceline.trainer.share.description import describe
-from paceline.trainer.tensors.part_tensors import PartTensors
-from paceline.trainer.tensors.repacing import take_pace
+from paceline.trainer.tensors import ModelTensors, PartSteps
+
+Adam = torch.optim.Adam
 
 
-def numbers_and_spec(*, sends_early: bool = False) -> tuple[PartTensors, PartSpec]:
+def shared(*, sends_early: bool = False) -> tuple[ModelTensors, PartSpec, Adam]:
     model = nn.Linear(3, 1)
-    optimizer = torch.optim.Adam(
+    optimizer = Adam(
         [{"params": [model.weight], "lr": 0.1}, {"params": [model.bias], "lr": 0.2}]
     )
     described = describe(model, optimizer)
-    numbers = PartTensors(
-        described.parameters, optimizer.param_groups, sends_early=sends_early
-    )
-    numbers.optimizer, numbers.pace = optimizer, Sync()
+    steps = PartSteps(described.parameters, optimizer.param_groups, optimizer)
+    numbers = ModelTensors(steps, Sync(), sends_early=sends_early)
     spec = PartSpec(0, described.specs, described.optimizer, (), Sync())
-    return numbers, spec
+    return numbers, spec, optimizer
 
 
-def follow(numbers: PartTensors, spec: PartSpec, pace: Pace) -> PartSpec:
+def follow(numbers: ModelTensors, spec: PartSpec, pace: Pace) -> PartSpec:
     changed = with_pace(spec, pace)
-    take_pace(numbers, changed)
+    numbers.take_pace(changed)
     return changed
 
 
 def test_with_local_steps_the_trainers_optimizer_steps_and_pushes_say_the_outer_ones() -> (
     None
 ):
-    numbers, spec = numbers_and_spec()
+    numbers, spec, optimizer = shared()
     local = follow(numbers, spec, LocalSGD(every=4))
-    assert numbers.deltas is not None
-    assert [group["lr"] for group in numbers.groups] == [1.0, 1.0]
+    assert numbers.steps.deltas is not None
+    assert [group["lr"] for group in numbers.steps.groups] == [1.0, 1.0]
     for parameter in numbers.parameters:
         parameter.grad = torch.ones_like(parameter)
-    numbers.deltas.step()
-    assert all((delta > 0).all() for delta in numbers.deltas.take().values())
-    assert numbers.optimizer is not None
-    assert numbers.optimizer.state
+    numbers.steps.deltas.step()
+    assert all((delta > 0).all() for delta in numbers.steps.deltas.take().values())
+    assert optimizer.state
     follow(numbers, local, Sync())
-    assert numbers.deltas is None
-    assert [group["lr"] for group in numbers.groups] == [0.1, 0.2]
-    assert not numbers.optimizer.state_dict()["state"], "inner state is dropped"
+    assert numbers.steps.deltas is None
+    assert [group["lr"] for group in numbers.steps.groups] == [0.1, 0.2]
+    assert not optimizer.state_dict()["state"], "inner state is dropped"
 
 
 def test_between_local_paces_nobody_but_the_inner_state_changes() -> None:
-    numbers, spec = numbers_and_spec()
+    numbers, spec, optimizer = shared()
     local = follow(numbers, spec, LocalSGD(every=4))
-    deltas = numbers.deltas
+    deltas = numbers.steps.deltas
     assert deltas is not None
     for parameter in numbers.parameters:
         parameter.grad = torch.ones_like(parameter)
     deltas.step()
     follow(numbers, local, LocalSGD(every=8))
-    assert numbers.deltas is deltas
-    assert numbers.optimizer is not None
-    assert not numbers.optimizer.state_dict()["state"], "inner state is dropped"
+    assert numbers.steps.deltas is deltas
+    assert not optimizer.state_dict()["state"], "inner state is dropped"
 
 
 def test_gradients_go_ahead_of_their_push_only_where_the_pace_lets_them() -> None:
-    numbers, spec = numbers_and_spec(sends_early=True)
+    numbers, spec, _ = shared(sends_early=True)
     kept = follow(numbers, spec, Async(push_every=4))
     assert numbers.early is not None
     assert not numbers.early.is_on
@@ -74,8 +71,8 @@ def test_gradients_go_ahead_of_their_push_only_where_the_pace_lets_them() -> Non
 
 
 def test_values_may_come_while_the_user_computes_only_where_pushes_overlap() -> None:
-    numbers, spec = numbers_and_spec()
+    numbers, spec, _ = shared()
     apart = follow(numbers, spec, Async(pull_every=2))
-    assert all(memory.is_apart for memory in numbers.memory)
+    assert all(memory.is_apart for memory in numbers.values.memory)
     follow(numbers, apart, Sync())
-    assert not any(memory.is_apart for memory in numbers.memory)
+    assert not any(memory.is_apart for memory in numbers.values.memory)

@@ -46,7 +46,15 @@ from paceline.trainer.rows import (
     row_requests,
 )
 from paceline.trainer.rows.routing import Route
-from paceline.trainer.tensors import PartTensors, has_lost, take_pace
+from paceline.trainer.tensors import (
+    WHOLE_STEP,
+    GatherChoice,
+    Loaded,
+    ModelTensors,
+    PartTensors,
+    TableTensors,
+    has_lost,
+)
 from paceline.trainer.verdicts import AfterStep, Batch, Stepped
 
 T = TypeVar("T")
@@ -75,11 +83,19 @@ class StepWarning(UserWarning):
 
 @final
 class TrainerEngine:
-    """One trainer at work; ``numbers`` is what it moves, by part."""
+    """One trainer at work.
+
+    Attributes:
+        numbers: what it moves of models, by part.
+        tables: of tables of the user's own, by part.
+        parts: of both.
+    """
 
     def __init__(self, protocol: TrainerProtocol, driver: Driver) -> None:
         self.protocol = protocol
-        self.numbers: dict[int, PartTensors] = {}
+        self.numbers: dict[int, ModelTensors] = {}
+        self.tables: dict[int, TableTensors] = {}
+        self.parts: dict[int, PartTensors] = {}
         self.tracker = Tracker()
         self.outlook = Prefetcher()  # the batches before and behind the user's step
         self.steps = Steps()  # of the loop that is open
@@ -119,7 +135,7 @@ class TrainerEngine:
         """What has come is what parameters, rows and tracked objects are from now on."""
         protocol = self.protocol
         for part, numbers in self.numbers.items():
-            if numbers.has_landed and part not in protocol.stepping.flights:
+            if numbers.values.has_landed and part not in protocol.stepping.flights:
                 numbers.settle(mixes=protocol.joined is self._joined)
         if self._asked:
             self._receive_rows()
@@ -128,22 +144,31 @@ class TrainerEngine:
         if protocol.tracked.moves != self._tracked.moves:
             self._tracked.load()
 
-    def share(self, spec: PartSpec, numbers: PartTensors) -> None:
+    def share(self, spec: PartSpec, numbers: ModelTensors | TableTensors) -> None:
         """Share a part; afterwards its parameters hold the servers' values.
 
         Raises:
             UsageError: the job's part of this number is another one.
         """
-        self.numbers[spec.part] = numbers
+        self.parts[spec.part], strategy, early = numbers, None, None
+        if isinstance(numbers, ModelTensors):
+            self.numbers[spec.part] = numbers
+            strategy, early = numbers.strategy, numbers.early
+        else:
+            self.tables[spec.part] = numbers
         try:
-            self.run(self.protocol.share(spec, numbers.strategy))
+            self.run(self.protocol.share(spec, strategy))
         except PacelineError:
-            del self.numbers[spec.part]
-            self.protocol.parts.pop(spec.part, None)
+            self.forget(spec.part)
             raise
-        take_pace(numbers, self.plan(spec.part).spec)
-        if numbers.early is not None:
-            numbers.early.begin(self.protocol, self._driver, spec.part)
+        numbers.take_pace(self.plan(spec.part).spec)
+        if early is not None:
+            early.begin(self.protocol, self._driver, spec.part)
+
+    def forget(self, part: int) -> None:
+        """A part is not shared, or no longer."""
+        for known in (self.parts, self.numbers, self.tables, self.protocol.parts):
+            known.pop(part, None)
 
     def step_all(self, parts: Sequence[int], *, scaled: Scaled) -> None:
         """A step of several parts over the same batches; one verdict on its gradients.
@@ -164,9 +189,9 @@ class TrainerEngine:
             if is_refused:
                 self.warn_once(self._why_refused(parts))
         for numbers in found:
-            numbers.is_scaled = scaled != "never"
+            numbers.gradients.begin_step(is_scaled=scaled != "never")
             if is_refused:
-                numbers.refuse()
+                numbers.gradients.refuse()
         for part in self.protocol.stepping.in_order(parts):
             self.step(part)
 
@@ -178,9 +203,9 @@ class TrainerEngine:
         Raises:
             UsageError: no batch was delivered since the last step.
         """
-        protocol, numbers = self.protocol, self.numbers[part]
+        protocol, numbers = self.protocol, self.parts[part]
         has_batch = protocol.parts[part].window.has_delivered()
-        is_refused = numbers.is_refused
+        is_refused = numbers.gradients.is_refused
         self._land(part, at_once=flush)
         if (flush or protocol.must_push(part)) and not protocol.must_join:
             self._load(part, flush=flush, has_batch=has_batch)
@@ -206,21 +231,23 @@ class TrainerEngine:
             self.after_step(told)
         return stepped
 
+    def load(
+        self, part: int, choice: GatherChoice = WHOLE_STEP, *, is_decided: bool = False
+    ) -> Loaded:
+        """Hold ready what a part is to push; if to no effect, its next push says why."""
+        loaded = self.parts[part].load(self.plan(part), choice, is_decided=is_decided)
+        self.protocol.parts[part].refused = loaded.refusal
+        return loaded
+
     def _load(self, part: int, *, flush: bool, has_batch: bool) -> None:
         """Make gradients ready to be pushed."""
-        numbers = self.numbers[part]
-        if flush and has_batch and numbers.is_scaled and numbers.gradients.has_fresh():
-            numbers.refuse()
+        numbers = self.parts[part]
+        if flush and has_batch and numbers.gradients.has_unscaled():
+            numbers.gradients.refuse()
             self.warn_once(_SCALED)
-        is_finite = numbers.load(
-            self.plan(part),
-            with_step=has_batch,
-            only_fresh=flush,
-            as_copy=self.protocol.parts[part].rules.pushes_overlap,
-            is_decided=self.protocol.parts[part].fate == "effect",
-        )
-        self.protocol.parts[part].refused = numbers.refusal
-        if not is_finite:
+        is_decided = self.protocol.parts[part].fate == "effect"
+        choice = GatherChoice(has_batch, only_fresh=flush)
+        if not self.load(part, choice, is_decided=is_decided).is_finite:
             self.warn_once(self._why_refused([part]))
 
     def _why_refused(self, parts: Sequence[int]) -> str:
@@ -245,10 +272,10 @@ class TrainerEngine:
         ahead = int(protocol.parts[part].rules.pushes_overlap)
         coming = [protocol.peek(number) for number in range(ahead + 1)]
         self.outlook.look([batch for batch in coming if batch is not None])
-        if not self.numbers[part].tables:
+        numbers = self.numbers.get(part)
+        if numbers is None or not numbers.tables:
             return {}
-        tables = [t for t in self.numbers[part].tables if isinstance(t, EmbeddingRows)]
-        found = [(table, table.foresee(ahead)) for table in tables]
+        found = [(table, table.foresee(ahead)) for table in numbers.tables]
         asked = {table: rows for table, rows in found if rows is not None}
         wanted = [WantedRows(rows.route, rows.values) for rows in asked.values()]
         requests = row_requests(part, wanted, create=True, codec=self._value_codec(part))
@@ -272,7 +299,7 @@ class TrainerEngine:
 
     def flush(self) -> None:
         """Close the open window of every part."""
-        for part in self.protocol.stepping.in_order(sorted(self.numbers)):
+        for part in self.protocol.stepping.in_order(sorted(self.parts)):
             self.step(part, flush=True)
 
     def fail_task(self, found: Batch, error: str) -> None:
@@ -283,12 +310,11 @@ class TrainerEngine:
 
     def leave_loop(self) -> None:
         """Push what was stepped, drop what was not, hand leases back."""
-        for part, numbers in self.numbers.items():
+        for part in self.parts:
             self._land(part)
-            numbers.load(self.plan(part), with_step=False)
-            self.protocol.parts[part].refused = numbers.refusal
+            self.load(part, GatherChoice(with_step=False))
         self.run(self.protocol.leave_loop())
-        for numbers in self.numbers.values():
+        for numbers in self.parts.values():
             numbers.gradients.zero(only_unspent=True)
             numbers.clear()
 
@@ -332,7 +358,7 @@ class TrainerEngine:
             if entrusted is not None:
                 return entrusted
         plan = self.plan(message.part)
-        payload = self.numbers[message.part].attach(role, message, plan)
+        payload = self.parts[message.part].attach(role, message, plan)
         return self._with_rows(role, payload)
 
     def _with_rows(self, role: str, payload: Payload) -> Payload:
@@ -347,13 +373,13 @@ class TrainerEngine:
         joined, before = self.protocol.joined, self._joined
         if before is not None and joined is not None:
             is_lost = has_lost(before, joined)
-            for part, numbers in self.numbers.items():
+            for part, numbers in self.parts.items():
                 numbers.gradients.zero()
                 numbers.clear()
-                take_pace(numbers, self.plan(part).spec, is_lost=is_lost)
-                for table in numbers.tables:
-                    if isinstance(table, EmbeddingRows):
-                        table.expect_nothing()
+                numbers.take_pace(self.plan(part).spec, is_lost=is_lost)
+            for model in self.numbers.values():
+                for table in model.tables:
+                    table.expect_nothing()
         self._joined = joined
 
     def warn_once(self, text: str) -> None:

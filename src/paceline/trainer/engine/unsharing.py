@@ -17,7 +17,7 @@ import torch
 from paceline.trainer.engine.engine import TrainerEngine
 from paceline.trainer.model import Schedules, WatchedModel, release
 from paceline.trainer.protocol import unshare
-from paceline.trainer.tensors import PartTensors
+from paceline.trainer.tensors import ModelTensors
 
 _NOT_SHARED = (
     "unshare: expected a model that session.share was given, got a {kind} that is not "
@@ -49,7 +49,7 @@ class SharedModel(NamedTuple):
 def why_not_unshared(
     kind: str,
     shared: SharedModel | None,
-    numbers: dict[int, PartTensors],
+    numbers: dict[int, ModelTensors],
     *,
     is_between: bool,
 ) -> str | None:
@@ -74,13 +74,13 @@ def unshare_part(carrier: TrainerEngine, part: int) -> None:
             lambda: unshare(protocol.asking, protocol.parts[part], tuple(protocol.servers))
         )
     )
-    if (early := carrier.numbers.pop(part).early) is not None:
+    if (early := carrier.numbers[part].early) is not None:
         early.end()
-    del protocol.parts[part]
+    carrier.forget(part)
 
 
 def forget_model(
-    shared: SharedModel, numbers: dict[int, PartTensors], schedules: Schedules
+    shared: SharedModel, numbers: dict[int, ModelTensors], schedules: Schedules
 ) -> None:
     """Nothing watches over a model, nor over its optimizer."""
     if shared.at in numbers:

@@ -21,9 +21,10 @@ import torch
 from torch import distributed
 
 from paceline.errors import PeerLost, UsageError
+from paceline.trainer.encoding import HostGradients
 from paceline.trainer.group.shares import ElementSpan, Shares
 from paceline.trainer.group.wire import GroupPlace
-from paceline.trainer.tensors import PartTensors
+from paceline.trainer.tensors import ModelTensors
 
 WAIT_S = 120.0  # all have said that they come; so this is for copying and adding
 _TIMEOUT = dt.timedelta(seconds=WAIT_S)
@@ -107,6 +108,7 @@ class GroupTensors:
         self.gpus = CudaGpus()
         self._group: distributed.ProcessGroup | None = None  # of GPUs, once connected
         self._devices: dict[int, torch.device] = {}  # {part between GPUs: this rank's}
+        self._hosts: dict[int, HostGradients] = {}  # {part: by which its GPU's leave it}
         if not self.gpus.can_connect():
             self._leave_rendezvous()
 
@@ -123,13 +125,13 @@ class GroupTensors:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(self._place.rendezvous)
 
-    def gpus_of(self, numbers: Mapping[int, PartTensors]) -> dict[int, str]:
+    def gpus_of(self, numbers: Mapping[int, ModelTensors]) -> dict[int, str]:
         """{part: the GPU that its parameters lie on in this rank}, where it is one."""
         found = {part: gpu_of(one.parameters, self.gpus) for part, one in numbers.items()}
         return {part: gpu for part, gpu in found.items() if gpu}
 
     def go_between_gpus(
-        self, parts: Sequence[int], numbers: Mapping[int, PartTensors]
+        self, parts: Sequence[int], numbers: Mapping[int, ModelTensors]
     ) -> None:
         """Let dense numbers of these parts, in every rank, and of no others, stay on GPUs.
 
@@ -146,8 +148,6 @@ class GroupTensors:
                     "NCCL_DEBUG=INFO says more"
                 ) from error
         self._devices = devices
-        for part, one in numbers.items():
-            one.joins_on_gpu = part in devices
 
     def reduce(
         self,
@@ -167,6 +167,10 @@ class GroupTensors:
             none of a tensor is. On the GPU, where numbers of the part stay there.
         """
         device, group = self._road(part)
+        if part not in self._devices:
+            there = {i: one for i, one in enumerate(tensors) if one is not None}
+            here = self._hosts.setdefault(part, HostGradients()).wait_host(there)
+            tensors = [here.get(i) for i in range(len(tensors))]
         flat = [
             _scaled(tensor, one, weight, device)
             for tensor, one in zip(tensors, like, strict=True)

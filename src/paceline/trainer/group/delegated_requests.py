@@ -29,7 +29,7 @@ from paceline.trainer.engine import TrainerEngine
 from paceline.trainer.group import wire as wire
 from paceline.trainer.group.joint_push import GroupValues, JointGradients
 from paceline.trainer.group.leader_calls import Followers
-from paceline.trainer.tensors import PartTensors
+from paceline.trainer.tensors import ModelTensors
 from paceline.transport.frames import Buffer
 
 
@@ -119,7 +119,7 @@ class Carrying:
         self,
         errand: wire.Errand,
         buffers: Sequence[Any],
-        numbers: PartTensors,
+        numbers: ModelTensors,
         plan: PartPlan,
     ) -> wire.GroupCarried:
         """Ask what the leader wants asked, with numbers of this rank, which are loaded.

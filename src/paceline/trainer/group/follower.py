@@ -36,7 +36,7 @@ from paceline.trainer.membership import Logbook
 from paceline.trainer.rows import Prefetcher
 from paceline.trainer.rows.routing import Route
 from paceline.trainer.seat import Seat
-from paceline.trainer.tensors import PartTensors
+from paceline.trainer.tensors import ModelTensors
 from paceline.trainer.verdicts import Batch
 from paceline.transport.streams import Received
 
@@ -59,7 +59,8 @@ class Follower(Seat):
         """
         self.trainer, self.size, self.pace = place.role, place.size, place.pace
         self.num_trainers = 1  # its leader knows how many, and says what follows from it
-        self.numbers: dict[int, PartTensors] = {}
+        self.numbers: dict[int, ModelTensors] = {}
+        self.parts = self.numbers
         self.tracker, self.reader = Tracker(), self
         self.outlook = Prefetcher()  # it knows of no batch to come
         self.membership = self
@@ -74,7 +75,7 @@ class Follower(Seat):
         """See `Seat`."""
         return self._following.plans[part]
 
-    def share(self, spec: PartSpec, numbers: PartTensors) -> None:
+    def share(self, spec: PartSpec, numbers: ModelTensors) -> None:
         """See `Seat`."""
         self.numbers[spec.part] = numbers
         try:
@@ -101,7 +102,7 @@ class Follower(Seat):
         check_process(self.numbers, self.size)
         numbers = [self.numbers[part] for part in parts]
         for one in numbers:
-            one.is_scaled = scaled != "never"
+            one.gradients.begin_step(is_scaled=scaled != "never")
         # One part alone is looked at when it is pushed.
         is_finite = len(parts) == 1 or all(one.is_finite() for one in numbers)
         with self._following.stepping(parts) as offered:

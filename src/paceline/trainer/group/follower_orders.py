@@ -17,9 +17,9 @@ from paceline.trainer.engine import Tracker
 from paceline.trainer.group import wire as wire
 from paceline.trainer.group.collectives import GroupTensors
 from paceline.trainer.group.delegated_requests import Carrying
-from paceline.trainer.group.offers import WHOLE_STEP, OwnShare, bring, offer
+from paceline.trainer.group.offers import OwnShare, bring, offer
 from paceline.trainer.group.shares import shares, speakers, whole
-from paceline.trainer.tensors import GatherChoice, Gradients, PartTensors
+from paceline.trainer.tensors import WHOLE_STEP, GatherChoice, Gradients, ModelTensors
 from paceline.trainer.verdicts import AfterStep
 from paceline.transport.frames import ByteArray
 from paceline.transport.streams import FrameChannel, Received
@@ -32,7 +32,7 @@ class Following:
     def __init__(
         self,
         place: wire.GroupPlace,
-        numbers: dict[int, PartTensors],
+        numbers: dict[int, ModelTensors],
         tracker: Tracker,
         carrying: Carrying,
     ) -> None:
@@ -144,7 +144,7 @@ class Following:
     def _reduce(self, asked: wire.Reduce) -> None:
         numbers, plan = self._numbers[asked.part], self.plans[asked.part]
         gathering = GatherChoice(asked.with_step, asked.only_fresh)
-        found = numbers.gather(**self._own_gathering(asked.part, gathering)._asdict())
+        found = numbers.gather(self._own_gathering(asked.part, gathering))
         is_finite = True
         if asked.dense:
             like = [numbers.parameters[index] for index in asked.dense]
@@ -155,10 +155,9 @@ class Following:
         if asked.is_shared:
             both = zip(asked.dense, sums, strict=True)
             dense = {index: total for index, total in both if total is not None}
-            numbers.join = lambda *_: Gradients(dense, {})
-            is_finite = numbers.load(plan, with_step=False)
+            is_finite = numbers.hold(plan, Gradients(dense, {})).is_finite
         if asked.is_shared or asked.brings_rows:
-            self.send(*bring(found, plan, numbers.sparse, is_finite=is_finite))
+            self.send(*bring(found, plan, numbers.gradients.sparse, is_finite=is_finite))
 
     def _refresh_all(self, told: wire.Refresh) -> None:
         for part in told.parts:
@@ -181,7 +180,7 @@ class Following:
             return  # its gradients go on to add up until its own step
         if told.is_kept and has_batch:
             if told.is_refused:
-                numbers.refuse()
+                numbers.gradients.refuse()
             numbers.keep()
         if not told.is_kept:
             numbers.clear()

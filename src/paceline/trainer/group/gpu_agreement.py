@@ -15,7 +15,7 @@ from typing import NamedTuple, final
 from paceline.trainer.group import wire as wire
 from paceline.trainer.group.collectives import GroupTensors
 from paceline.trainer.group.leader_calls import Followers
-from paceline.trainer.tensors import PartTensors
+from paceline.trainer.tensors import ModelTensors
 
 _log = logging.getLogger("paceline.trainer")
 
@@ -60,7 +60,7 @@ class Agreement:
         self,
         followers: Followers,
         tensors: GroupTensors,
-        numbers: Mapping[int, PartTensors],
+        numbers: Mapping[int, ModelTensors],
     ) -> None:
         """Everything goes by way of host memory at first."""
         self._followers, self._tensors, self._numbers = followers, tensors, numbers

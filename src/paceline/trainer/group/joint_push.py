@@ -22,10 +22,10 @@ from paceline.trainer.engine import TrainerEngine
 from paceline.trainer.group import wire as wire
 from paceline.trainer.group.collectives import GroupTensors
 from paceline.trainer.group.leader_calls import Followers
-from paceline.trainer.group.offers import WHOLE_STEP, OwnShare, rows_of, weighted
+from paceline.trainer.group.offers import OwnShare, rows_of, weighted
 from paceline.trainer.group.offers import weights as weights_of
 from paceline.trainer.group.shares import Shares, shares, speakers, whole
-from paceline.trainer.tensors import GatherChoice, Gradients
+from paceline.trainer.tensors import WHOLE_STEP, GatherChoice, Gradients
 
 
 @final
@@ -56,7 +56,7 @@ class JointGradients:
         offers = self._offers(part, gathering)
         records = [self._own.records(part), *(o.records for o in offers.values())]
         weights = weights_of(plan.spec.pace, records)
-        dense = {i: g for i, g in own.dense.items() if i not in numbers.sparse}
+        dense = {i: g for i, g in own.dense.items() if i not in numbers.gradients.sparse}
         theirs = {i for offered in offers.values() for i in offered.dense}
         wanted = tuple(sorted({*dense, *theirs})) if theirs else ()
         # A push is one rank's for each server, and so is what is asked behind it.
@@ -70,7 +70,7 @@ class JointGradients:
             dense = self._reduce(part, own, wanted, weights[0])
         else:
             dense = weighted(Gradients(dense, {}), weights[0]).dense
-        with_rows = {i: g for i, g in own.dense.items() if i in numbers.sparse}
+        with_rows = {i: g for i, g in own.dense.items() if i in numbers.gradients.sparse}
         sparse, rows, _ = weighted(Gradients(with_rows, own.rows), weights[0])
         is_refused = any(offered.is_refused for offered in offers.values())
         for index, offered in offers.items():

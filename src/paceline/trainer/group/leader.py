@@ -51,7 +51,7 @@ from paceline.trainer.membership import Membership
 from paceline.trainer.protocol import check_order
 from paceline.trainer.rows.routing import Route, Router
 from paceline.trainer.seat import Alone, MemberSeat
-from paceline.trainer.tensors import PartTensors
+from paceline.trainer.tensors import ModelTensors
 from paceline.trainer.verdicts import AfterStep, Batch, Flush, Leaving, Over
 from paceline.transport.frames import ByteArray
 from paceline.transport.streams import Received
@@ -90,7 +90,7 @@ class Leader(MemberSeat):
         self._errands = Errands(self._followers, self._carrier, self._joint, self._values)
         self._carrier.entrust = self._errands.entrust
 
-    def share(self, spec: PartSpec, numbers: PartTensors) -> None:
+    def share(self, spec: PartSpec, numbers: ModelTensors) -> None:
         """See `Seat`; all ranks share the same.
 
         Raises:
@@ -100,7 +100,7 @@ class Leader(MemberSeat):
             for index, call in calls.items():
                 assert isinstance(call, wire.GroupShare)
                 self._followers.check_same(index, call.spec, spec, "session.share")
-            numbers.join = partial(self._joint.join, spec.part)
+            numbers.join_by(partial(self._joint.join, spec.part))
             self._carrier.share(spec, numbers)
             self._synchronize()
             plan = self._carrier.plan(spec.part)

@@ -26,11 +26,9 @@ from paceline.trainer.encoding import byte_array
 from paceline.trainer.group.wire import Offered, Reduced
 from paceline.trainer.protocol import TrainerProtocol
 from paceline.trainer.rows.routing import Router, RowGradient, merge
-from paceline.trainer.tensors import GatherChoice, Gradients, PartTensors, coalesced
+from paceline.trainer.tensors import GatherChoice, Gradients, ModelTensors, coalesced
 from paceline.trainer.verdicts import Batch, Flush, Leaving, Over
 from paceline.transport.frames import Buffer, ByteArray
-
-WHOLE_STEP = GatherChoice(with_step=True, only_fresh=False)  # what a rank that steps offers
 
 Dealt = tuple[Batch, ...] | Flush | Over | Leaving
 
@@ -99,16 +97,15 @@ class OwnShare:
 
 
 def offer(
-    numbers: PartTensors, own: OwnShare, part: int, gathering: GatherChoice
+    numbers: ModelTensors, own: OwnShare, part: int, gathering: GatherChoice
 ) -> Offered:
     """What a rank has for a push of a part that would gather so."""
-    only_fresh = gathering.only_fresh
-    there = numbers.gradients.outline(with_step=gathering.with_step, only_fresh=only_fresh)
-    is_unscaled = only_fresh and numbers.is_scaled and numbers.gradients.has_fresh()
+    there = numbers.gradients.outline(gathering)
+    is_unscaled = gathering.only_fresh and numbers.gradients.has_unscaled()
     return Offered(
         records=own.records(part),
-        dense=tuple(there.parameters - numbers.sparse),
-        has_rows=there.has_rows or bool(there.parameters & numbers.sparse),
+        dense=tuple(there.parameters - numbers.gradients.sparse),
+        has_rows=there.has_rows or bool(there.parameters & numbers.gradients.sparse),
         is_refused=gathering.with_step and is_unscaled,
     )
 
@@ -132,7 +129,7 @@ def bring(
 
 
 def rows_of(
-    brought: Reduced, buffers: Sequence[ByteArray], numbers: PartTensors, plan: PartPlan
+    brought: Reduced, buffers: Sequence[ByteArray], numbers: ModelTensors, plan: PartPlan
 ) -> Gradients:
     """Read the gradients with rows that a rank has brought."""
     both = zip(buffers[::2], buffers[1::2], strict=True)

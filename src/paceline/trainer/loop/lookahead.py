@@ -40,15 +40,15 @@ _OTHERS: Final = (
 
 
 def check_lookahead(
-    lookahead: int, cutting: Cutting, processes: int, numbers: Mapping[int, PartTensors]
+    lookahead: int, cutting: Cutting, processes: int, parts: Mapping[int, PartTensors]
 ) -> None:
     """Refuse to let batches be taken ahead where that cannot be kept apart from steps.
 
     Raises:
         UsageError: it cannot (so), and why.
     """
-    paces = [one.pace for one in numbers.values() if one.pace is not None]
-    has_tables = any(one.tables for one in numbers.values())
+    paces = [one.pace for one in parts.values()]
+    has_tables = any(one.tables for one in parts.values())
     why = None
     if lookahead < 0:
         why = f"it must be >= 0, got {lookahead}"

@@ -151,7 +151,7 @@ def deliver(
                 yield data
             else:
                 yield from hands.hand(data)
-            if any(numbers.table for numbers in carrier.numbers.values()):
+            if carrier.tables:
                 end_batch(carrier)
             stopwatch.end()
     finally:
@@ -219,10 +219,9 @@ def check_steps(carrier: TrainerEngine, *, is_over: bool) -> None:
         UsageError: it has not, and what was delivered would count without being trained.
     """
     protocol = carrier.protocol
-    writes = any(numbers.table for numbers in carrier.numbers.values())
     asking = protocol.asking
     ends = asking.stopped is not None or asking.pauses or protocol.must_join
-    if writes or ends or (not is_over and protocol.peek(0) is not None):
+    if carrier.tables or ends or (not is_over and protocol.peek(0) is not None):
         return
     judged = carrier.steps.judge(is_over=is_over)
     if judged.verdict == "refuse":
@@ -243,25 +242,24 @@ def end_batch(carrier: TrainerEngine) -> None:
     Raises:
         UsageError: a model whose gradients travel between trainers was not stepped.
     """
-    for part, numbers in carrier.numbers.items():
+    for part, table in carrier.tables.items():
         # Its gradients would be in no round, and its batch would count.
-        model = "" if numbers.table is None else numbers.table.must_step
+        model = table.manner.must_step
         if model and carrier.protocol.parts[part].window.has_delivered():
             raise UsageError(
                 f"{model}: with allreduce every batch has its step(), and one "
                 f"has ended without: accumulate gradients by larger batches"
             )
     step_atomic(carrier)
-    for part, numbers in carrier.numbers.items():
-        if numbers.table is not None and has_batch(carrier.protocol.parts[part]):
+    for part in carrier.tables:
+        if has_batch(carrier.protocol.parts[part]):
             carrier.step(part)
 
 
 def step_atomic(carrier: TrainerEngine) -> None:
     """What all atomic tables have of a batch leaves, as one."""
     parts = carrier.protocol.parts
-    tables = {part: numbers.table for part, numbers in carrier.numbers.items()}
-    atomic = [part for part, table in tables.items() if table and table.is_atomic]
+    atomic = [part for part, one in carrier.tables.items() if one.manner.is_atomic]
     whole = [part for part in atomic if has_batch(parts[part])]
     if whole:
         step_whole(carrier, {part: {} for part in whole})
@@ -298,11 +296,9 @@ def step_whole(carrier: TrainerEngine, tokens: Mapping[int, Mapping[str, int]]) 
     try:
         if not protocol.must_join:
             for part in beside:
-                numbers = carrier.numbers[part]
-                numbers.load(carrier.plan(part), with_step=True)
-                protocol.parts[part].refused = numbers.refusal
+                carrier.load(part)
         return carrier.step(last)
     finally:
         for part in tokens:
             protocol.parts[part].writing = None
-            carrier.numbers[part].clear()
+            carrier.tables[part].clear()

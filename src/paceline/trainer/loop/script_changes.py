@@ -22,7 +22,7 @@ from paceline.messages.values import ValuesClaimed
 from paceline.trainer.engine import TrainerEngine
 from paceline.trainer.model import changed_by_script, let_rest
 from paceline.trainer.protocol import Changed, set_between, set_within
-from paceline.trainer.tensors import PartTensors
+from paceline.trainer.tensors import ModelTensors, PartTensors
 
 _SEVERAL = (
     "{names} changed outside of step(), and the job has {trainers} trainers: the next pull "
@@ -68,7 +68,7 @@ class Changes:
         Raises:
             UsageError: it cannot be, or a model is not what was shared; and why.
         """
-        check_models(self._carrier.numbers)
+        check_models(self._carrier.parts)
         if changed := changed_by_script(self._carrier.numbers):
             acts = set_between(self._protocol, changed, self._saves, call=0, stage=stage)
             claimed = self._carrier.run(acts)
@@ -87,7 +87,7 @@ class Changes:
         Raises:
             UsageError: something has changed, and there are others, who have not.
         """
-        check_models(self._carrier.numbers)
+        check_models(self._carrier.parts)
         if changed := changed_by_script(self._carrier.numbers):
             found = self._carrier.run(set_within(self._protocol, changed, is_sent=False))
             if isinstance(found, ValuesClaimed) and found.verdict == "several":
@@ -129,7 +129,7 @@ class Changes:
         """The loop is left early: what can be sent is; else why not, if it is news."""
         known = self._refused
         try:
-            check_models(self._carrier.numbers)
+            check_models(self._carrier.parts)
         except (
             UsageError
         ):  # the next step or loop says so; after the last it is the script's own
@@ -200,7 +200,7 @@ class Changes:
         return _named([names[index] for names, found in both for index in found])
 
 
-def to_be_set(model: nn.Module, numbers: Mapping[int, PartTensors]) -> Changed:
+def to_be_set(model: nn.Module, numbers: Mapping[int, ModelTensors]) -> Changed:
     """What `Session.set_values` is to set of a model.
 
     Raises:
@@ -209,7 +209,7 @@ def to_be_set(model: nn.Module, numbers: Mapping[int, PartTensors]) -> Changed:
     own, wanted = set(model.parameters()), {}
     for part, one in numbers.items():
         found = [i for i, parameter in enumerate(one.parameters) if parameter in own]
-        if found and one.deltas is not None:
+        if found and one.steps.deltas is not None:
             raise UsageError(
                 f"set_values: {one.watched.names[found[0]]!r} is moved by each "
                 f"trainer itself ({one.pace}), and a change is part of what it "
@@ -225,18 +225,18 @@ def to_be_set(model: nn.Module, numbers: Mapping[int, PartTensors]) -> Changed:
     return wanted
 
 
-def check_models(numbers: Mapping[int, PartTensors]) -> None:
+def check_models(parts: Mapping[int, PartTensors]) -> None:
     """A loop begins: every model is what was shared.
 
     Raises:
         UsageError: one is not, and why.
     """
-    for one in numbers.values():
+    for one in parts.values():
         for model in one.models:
             model.check_loop()
 
 
-def check_process(numbers: Mapping[int, PartTensors], size: int) -> None:
+def check_process(numbers: Mapping[int, ModelTensors], size: int) -> None:
     """In a trainer of several processes: nothing has been changed in this one.
 
     Raises:
@@ -248,7 +248,7 @@ def check_process(numbers: Mapping[int, PartTensors], size: int) -> None:
             raise UsageError(_PROCESSES.format(names=names, size=size))
 
 
-def process_rests(numbers: Mapping[int, PartTensors]) -> None:
+def process_rests(numbers: Mapping[int, ModelTensors]) -> None:
     """What a rank has now is what its leader has, and the user's hands are next."""
     for one in numbers.values():
         one.watched.stepped()

@@ -65,13 +65,13 @@ class Stages:
     """The stages of one run of the script, in the order of its calls."""
 
     def __init__(
-        self, size: int, numbers: Mapping[int, PartTensors], tracker: Tracker
+        self, size: int, parts: Mapping[int, PartTensors], tracker: Tracker
     ) -> None:
-        """``size``: processes of the trainer; ``numbers``: what it shares, by part."""
+        """``size``: processes of the trainer; ``parts``: what it shares."""
         self.num_begun = 0
         self._num_loops = 0  # of these, over `Session.batches`
         self._before = (0, 0)  # both, before the last one
-        self._size, self._numbers, self._tracker = size, numbers, tracker
+        self._size, self._parts, self._tracker = size, parts, tracker
 
     def plan(
         self,
@@ -87,7 +87,7 @@ class Stages:
                 cannot be read.
         """
         call = "batches" if kind == "train" else kind
-        if not self._numbers:
+        if not self._parts:
             raise UsageError(
                 f"{call}: share a model (session.share) or a table (session.table) first"
             )

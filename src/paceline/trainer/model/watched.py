@@ -181,21 +181,29 @@ class WatchedValues:
         return steps < max(FIRST_STEPS, self._wary_until) or steps % EVERY_STEPS == 0
 
 
-class Looked(Protocol):
-    """A part as it is looked at."""
-
-    watched: WatchedValues
+class StepTaker(Protocol):
+    """Who steps on a part."""
 
     @property
     def deltas(self) -> object | None:
         """Steps that are taken here: a change is part of what they push."""
 
 
+class Looked(Protocol):
+    """A part as it is looked at."""
+
+    watched: WatchedValues
+
+    @property
+    def steps(self) -> StepTaker:
+        """Whose they are."""
+
+
 def changed_by_script(parts: Mapping[int, Looked]) -> dict[int, frozenset[int]]:
     """{part: its parameters that are not as they were settled}, of those with any."""
     found = {}
     for part, one in parts.items():
-        if one.deltas is None and (changed := one.watched.changed()):
+        if one.steps.deltas is None and (changed := one.watched.changed()):
             found[part] = frozenset(changed)
     return found
 
@@ -203,7 +211,7 @@ def changed_by_script(parts: Mapping[int, Looked]) -> dict[int, frozenset[int]]:
 def let_rest(parts: Iterable[Looked], *, is_end: bool = False) -> None:
     """The user's hands are next; see `WatchedValues.rest`."""
     for one in parts:
-        if one.deltas is None:
+        if one.steps.deltas is None:
             one.watched.rest(is_end=is_end)
 
 

@@ -24,7 +24,6 @@ from paceline.trainer.peers.link import PeerLink
 from paceline.trainer.peers.outbox import PeerOutbox
 from paceline.trainer.peers.reduction import HOWS, RULES, Array
 from paceline.trainer.peers.through_servers import Served
-from paceline.trainer.rows import TableRows
 
 _DROPPED = (
     "{kind} dropped: {reason}. What it returned is of this trainer alone; before the next "
@@ -117,25 +116,23 @@ class Collectives:
         self._check(part, operation)
         self._link.open()
         carrier, protocol = self._carrier, self._carrier.protocol
-        stepping, numbers = protocol.stepping, carrier.numbers[part]
+        stepping, table = protocol.stepping, carrier.tables[part]
         served = None
         if operation.how == "push+pull":
-            [rows] = numbers.tables
-            assert isinstance(rows, TableRows), "embeddings have no collective calls"
-            served = Served(rows, arrays[0])
+            served = Served(table.rows, arrays[0])
         me = self._link.trainer, self._link.address
         made = CollectiveCall(*me, operation, arrays, self._shelf, served)
         stepping.collectives[part] = made
         carrier.attach_values = made.attach
         made.write()
         try:
-            numbers.load(carrier.plan(part), with_step=True)
+            table.load(carrier.plan(part))
             stepped = carrier.run(protocol.step(part), made.attach_rows)
         finally:
             stepping.collectives.pop(part, None)
             carrier.attach_values = bare
             protocol.asking.doors = {}
-        numbers.clear()
+        table.clear()
         if stepped.verdict != "pushed":
             made.alone()
             text = _DROPPED.format(kind=operation.kind, reason=stepped.reason)

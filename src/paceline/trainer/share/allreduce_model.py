@@ -78,7 +78,7 @@ def share_between(
     tracker.add_model(table.part, model, optimizer)
     sharing.note(model, parameters)
     watched = WatchedModel(model, lambda _: True)
-    membership.carrier.numbers[table.part].models.append(watched)
+    membership.carrier.tables[table.part].models.append(watched)
     between = Between(membership, table.part, name, parameters, optimizer)
 
     def step(scaled: Scaled) -> None:

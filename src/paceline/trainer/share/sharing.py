@@ -17,12 +17,7 @@ from paceline.config import Auto, Combine, Pace
 from paceline.errors import UsageError
 from paceline.messages.shared import Beside, PartSpec, TableSpec
 from paceline.pace.changing import begun
-from paceline.pace.policy import (
-    pushes_overlap,
-    round_overlap,
-    steps_locally,
-    why_not_beside,
-)
+from paceline.pace.policy import steps_locally, why_not_beside
 from paceline.pace.strategy import Strategy
 from paceline.pace.tables import why_not_for_table, why_not_locked, why_not_replicated
 from paceline.params.rows import Array
@@ -33,7 +28,7 @@ from paceline.trainer.engine import (
     why_not_unshared,
 )
 from paceline.trainer.loop import to_be_set
-from paceline.trainer.model import Frozen, Schedules, WatchedModel, WatchedValues
+from paceline.trainer.model import Frozen, Schedules, WatchedModel
 from paceline.trainer.rows import Embedding, EmbeddingRows, TableRows
 from paceline.trainer.seat import Seat
 from paceline.trainer.share.description import (
@@ -46,7 +41,14 @@ from paceline.trainer.share.description import (
 )
 from paceline.trainer.share.optimizer import SharedOptimizer
 from paceline.trainer.share.refusals import check_rows, warn_of_rows, why_not_part
-from paceline.trainer.tensors import Deltas, PartTensors, TableManner, why_not_early
+from paceline.trainer.tensors import (
+    Deltas,
+    ModelTensors,
+    PartSteps,
+    TableManner,
+    TableTensors,
+    why_not_early,
+)
 
 _ENDED = (
     "step() of an optimizer whose model was unshared: share the model again, and keep the "
@@ -232,19 +234,15 @@ class Sharing:
         groups = [] if optimizer is None else optimizer.param_groups
         if deltas is not None:
             groups = list(described.optimizer.groups) if described.optimizer else []
-        numbers = PartTensors(
-            described.parameters,
-            groups,
+        numbers = ModelTensors(
+            PartSteps(described.parameters, groups, optimizer, deltas),
+            pace,
+            names=[spec.names[0] for spec in specs],
             sparse=[i for i, spec in enumerate(specs) if spec.has_sparse_gradients],
-            apart=pushes_overlap(pace) or round_overlap(pace) > 0,
-            deltas=deltas,
             strategy=strategy,
+            frozen=described.frozen,
             sends_early=overlap,
         )
-        numbers.follow_pace(pace)
-        numbers.optimizer, numbers.frozen = optimizer, described.frozen
-        names = [spec.names[0] for spec in specs]
-        numbers.watched = WatchedValues(described.parameters, names)
         self._seat.share(whole, numbers)
         self._paces[part], self.num_parts = pace, part + 1
         agreed = agreed_tables(whole, self._seat.plan(part).spec)
@@ -288,13 +286,11 @@ class Sharing:
             reason = f"{spec.name!r} is the name of another table of this job"
         if reason is not None:
             raise UsageError(f"table {spec.name!r}: {reason}")
-        self._seat.alone(f"table {spec.name!r}", "has no tables of its own yet")
+        seat = self._seat.alone(f"table {spec.name!r}", "has no tables of its own yet")
         part = PartSpec(self.num_parts, (), None, (spec,), pace)
         rows = TableRows(spec, part.part, self._seat.reader, begins)
-        numbers = PartTensors.of_table(TableManner(atomic, must_step))
-        numbers.pace = pace
-        numbers.tables.append(rows)
-        self._seat.share(part, numbers)
+        manner = TableManner(atomic, must_step)
+        seat.share(part, TableTensors(rows, pace, manner))
         self._paces[part.part], self.num_parts = pace, part.part + 1
         self._own[spec.name] = rows
         return rows
@@ -323,7 +319,7 @@ class Sharing:
         assert shared is not None
         for part in shared.parts:
             self._parameters.difference_update(numbers[part].parameters)
-            self.num_refused += numbers[part].refused
+            self.num_refused += numbers[part].gradients.refused
             seat.unshare(part)
             del self._paces[part]
         forget_model(shared, numbers, self.schedules)
@@ -353,19 +349,19 @@ class Sharing:
                 model.check_step()
         if self.schedules.all:
             self.schedules.set_rates(self._seat.trained())
-        if any(numbers.deltas is not None for numbers in found):
+        if any(numbers.steps.deltas is not None for numbers in found):
             self._step_here(found, scaled)
         self._seat.step_all(parts, scaled=scaled)
 
-    def _step_here(self, found: list[PartTensors], scaled: Scaled) -> None:
+    def _step_here(self, found: list[ModelTensors], scaled: Scaled) -> None:
         is_finite = scaled != "not finite" and all(one.is_finite() for one in found)
         for numbers in found:
-            if numbers.deltas is None:
+            if numbers.steps.deltas is None:
                 continue
             if is_finite:
-                numbers.deltas.step()
+                numbers.steps.deltas.step()
             else:
-                numbers.refuse()
+                numbers.gradients.refuse()
 
     def _drop_rows(self, parts: tuple[int, ...]) -> None:
         for part in parts:

@@ -304,7 +304,7 @@ class RowLock:
         carrier, protocol = self._carrier, self._carrier.protocol
         parts: dict[SharedPart, Writing] = {}
         for lock in locks:
-            carrier.numbers[lock.part].load(carrier.plan(lock.part), with_step=True)
+            carrier.tables[lock.part].load(carrier.plan(lock.part))
             parts[protocol.parts[lock.part]] = Writing(lock.tokens)
         tries = 0
 
@@ -322,7 +322,7 @@ class RowLock:
             raise _lost(refused, locks) from refused
         finally:
             for lock in locks:
-                carrier.numbers[lock.part].clear()
+                carrier.tables[lock.part].clear()
         if not is_written:
             raise LockLost(
                 f"lock of {_named(locks)}: all have returned to a cut, or this trainer was "

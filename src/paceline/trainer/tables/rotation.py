@@ -297,7 +297,7 @@ class RotationLoop:
     def _drop(self) -> None:
         """The cell is gone, and what it has pushed to other tables since then with it."""
         self._parts.clear()
-        for part in self._carrier.numbers:
+        for part in self._carrier.parts:
             if self._carrier.protocol.parts[part].forgotten:
                 self._carrier.step(part)
 
@@ -306,17 +306,14 @@ class RotationLoop:
 
         A block alone lies on one server, and is whole by itself.
         """
-        mine, numbers = self._rows.part, self._carrier.numbers
+        mine, known = self._rows.part, self._carrier.tables
         parts = self._carrier.protocol.parts
         is_open = [part for part in sorted(parts) if parts[part].window.is_open()]
         beside = [part for part in is_open if part != mine]
         tables = [  # what is pushed to these can wait for what is pushed beside it
-            part
-            for part in beside
-            if numbers[part].table is not None and not parts[part].rules.is_sync
+            part for part in beside if part in known and not parts[part].rules.is_sync
         ]
-        written = [own for part in tables for own in numbers[part].tables]
-        if not any(isinstance(own, TableRows) and own.has_written() for own in written):
+        if not any(known[part].rows.has_written() for part in tables):
             tables = []
         for part in beside:
             if part not in tables:
@@ -326,16 +323,14 @@ class RotationLoop:
     def _flush_together(self, mine: int, beside: list[int]) -> None:
         carrier, parts = self._carrier, self._carrier.protocol.parts
         for part in beside:
-            numbers = carrier.numbers[part]
-            numbers.load(carrier.plan(part), with_step=True)
-            parts[part].refused = numbers.refusal
+            carrier.load(part)
         try:
             parts[mine].writing = Writing({}, tuple(beside)) if beside else None
             self._flush(mine)
         finally:
             parts[mine].writing = None
             for part in beside:
-                carrier.numbers[part].clear()
+                carrier.tables[part].clear()
 
     def _flush(self, part: int) -> None:
         carrier = self._carrier

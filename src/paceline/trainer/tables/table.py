@@ -224,7 +224,7 @@ class Table:
         carrier, part = self._carrier, self._rows.part
         if not (self._is_in_loop() and self._has_batch()):
             return
-        if (table := carrier.numbers[part].table) and table.is_atomic:
+        if carrier.tables[part].manner.is_atomic:
             step_atomic(carrier)
         else:
             carrier.step(part)
@@ -335,10 +335,10 @@ class Table:
     def _write_alone(self) -> None:
         """What was written leaves as a push of no batch."""
         carrier, part = self._carrier, self._rows.part
-        numbers = carrier.numbers[part]
-        is_finite = numbers.load(carrier.plan(part), with_step=True)
+        table = carrier.tables[part]
+        is_finite = table.load(carrier.plan(part)).is_finite
         lost = carrier.run(_push_alone(carrier.protocol, part)) if is_finite else None
-        numbers.clear()
+        table.clear()
         if not is_finite:
             carrier.warn_once("push: values are not finite: nothing was pushed")
         elif lost is not None:

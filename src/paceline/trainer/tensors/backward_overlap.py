@@ -168,6 +168,10 @@ class EarlySender:
         self._hooks: list[RemovableHandle] = []
         self._sending = SendingThread()  # over networks
 
+    def take_pace(self, pace: Pace) -> None:
+        """Send gradients as they come only where the pace lets them."""
+        self.is_on = why_not_early(pace, self._parameters, processes=1) is None
+
     def begin(self, protocol: TrainerProtocol, driver: Driver, part: int) -> None:
         """From now on, send gradients of a shared part as they come."""
         self._protocol, self._driver = protocol, driver

@@ -45,14 +45,27 @@ class Gradients(NamedTuple):
 
 
 class GatherChoice(NamedTuple):
-    """Which gradients a push takes; see `PartTensors.gather`."""
+    """Which gradients a push takes beside those that were kept."""
 
-    with_step: bool
-    only_fresh: bool
+    with_step: bool = True  # those of a batch that were not kept yet
+    only_fresh: bool = False  # of these, what a backward has touched since the last step
+
+
+WHOLE_STEP = GatherChoice()
+
+
+class Loaded(NamedTuple):
+    """What a push that is held ready comes to."""
+
+    refusal: RefusedStep | None = None  # why it is to have no effect
+    is_finite: bool = True  # all gradients were, and the codec can take them
+
+
+NOT_FINITE = RefusedStep("its gradients are not finite, or beyond its codec")
 
 
 class Outline(NamedTuple):
-    """What `PartTensors.gather` would find."""
+    """What `ModelTensors.gather` would find."""
 
     parameters: set[int]  # those with a gradient
     has_rows: bool  # of tables
@@ -64,7 +77,14 @@ Join = Callable[[Gradients, GatherChoice], Gradients]
 
 @final
 class StepGradients:
-    """Gradients of a part in one process: of this step, and of those kept before it."""
+    """Gradients of a part in one process: of this step, and of those kept before it.
+
+    Attributes:
+        sparse: indices of parameters with sparse gradients.
+        is_refused: no gradient of this step is to be used.
+        refused: pushes of which nothing was sent, or steps of which nothing was kept.
+        kept: {parameter index: the sum that waits}.
+    """
 
     def __init__(
         self,
@@ -72,8 +92,12 @@ class StepGradients:
         sparse: Collection[int],
         tables: Sequence[EmbeddingRows | TableRows],
     ) -> None:
-        self._parameters, self._sparse, self._tables = parameters, sparse, tables
-        self.kept: dict[int, torch.Tensor] = {}  # {parameter index: the sum that waits}
+        self.sparse = frozenset(sparse)
+        self._parameters, self._tables = parameters, tables
+        self.is_refused, self.refused = False, 0
+        # A `GradScaler` steps; what no step has unscaled is no gradient yet.
+        self._is_scaled = False
+        self.kept: dict[int, torch.Tensor] = {}
         self._kept_rows: dict[str, list[RowGradient]] = {}  # {table name: waiting}
         # {parameter index: (its gradient at the last step, that gradient's version)}
         self._spent: dict[int, tuple[weakref.ref[torch.Tensor], int]] = {}
@@ -81,26 +105,45 @@ class StepGradients:
     def there(self, *, only_fresh: bool) -> dict[int, torch.Tensor]:
         """{parameter index: its gradient}, plain; ``only_fresh``: that no step has used."""
         return {
-            index: (sparse_on_cpu if index in self._sparse else plain)(gradient)
+            index: (sparse_on_cpu if index in self.sparse else plain)(gradient)
             for index, gradient in self._found(only_fresh=only_fresh).items()
         }
+
+    def begin_step(self, *, is_scaled: bool) -> None:
+        """The user steps, with a `GradScaler` or without."""
+        self._is_scaled = is_scaled
+
+    def refuse(self) -> None:
+        """Use none of this step's, as where one is not finite."""
+        self.is_refused = True
+
+    def has_unscaled(self) -> bool:
+        """Whether a backward has left some that only a `GradScaler` knows the scale of."""
+        return self._is_scaled and self.has_fresh()
 
     def has_fresh(self) -> bool:
         """Whether a backward has left gradients here since the last step."""
         has_rows = any(table.waiting() for table in self._tables)
         return has_rows or bool(self._found(only_fresh=True))
 
-    def outline(self, *, with_step: bool, only_fresh: bool) -> Outline:
+    def outline(self, choice: GatherChoice) -> Outline:
         """What `gather` would find; nothing moves."""
+        with_step, only_fresh = choice
         there = self._found(only_fresh=only_fresh) if with_step else {}
         has_rows = with_step and any(table.waiting() for table in self._tables)
         return Outline({*self.kept, *there}, has_rows or bool(self._kept_rows))
 
-    def gather(self, *, with_step: bool, only_fresh: bool) -> Gradients:
-        """What was kept, with this step's; rows' wait here until `clear`."""
+    def gather(self, choice: GatherChoice) -> Gradients:
+        """What was kept, with this step's; rows' wait here until `clear`.
+
+        Those of a refused step are left out.
+        """
+        is_refused, self.is_refused = self.is_refused, False
+        if choice.with_step and is_refused:
+            self.drop_rows()
         dense = dict(self.kept)
-        if with_step:
-            for index, new in self.there(only_fresh=only_fresh).items():
+        if choice.with_step and not is_refused:
+            for index, new in self.there(only_fresh=choice.only_fresh).items():
                 kept = dense.get(index)
                 dense[index] = new if kept is None else kept.to(new.device) + new
             self._keep_rows()
@@ -108,12 +151,17 @@ class StepGradients:
 
     def keep(self, *, with_dense: bool) -> None:
         """Those of this step wait for the next push, with those before them."""
+        if self.is_refused:
+            self.is_refused = False
+            self.refused += 1
+            self.skip()
+            return
         own = self.there(only_fresh=False) if with_dense else {}
         for index, gradient in own.items():
             kept = self.kept.get(index)
             if kept is None:
                 self.kept[index] = gradient.clone()
-            elif index in self._sparse:
+            elif index in self.sparse:
                 self.kept[index] = kept + gradient  # rows side by side, not summed yet
             else:
                 self.kept[index] = kept.to(gradient.device).add_(gradient)
@@ -127,6 +175,7 @@ class StepGradients:
 
     def clear(self) -> None:
         """Nothing waits any more, whatever became of it."""
+        self.is_refused = False
         self.kept.clear()
         self._kept_rows.clear()
         self.skip()

@@ -7,22 +7,32 @@ Waits for nothing. The thread of the user's loop calls.
 
 import numbers
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, final
 
 import msgspec
 import torch
 
-from paceline.config import Combine
+from paceline.config import Combine, Pace
 from paceline.errors import UsageError
 from paceline.messages.data import Push
 from paceline.messages.locking import RowSlots
 from paceline.messages.shared import Block, Hyper, HyperValue, PartPlan
+from paceline.pace.guards import compensation_of
+from paceline.pace.policy import pushes_overlap
 from paceline.params.blocks import dtype_bytes
 from paceline.params.rows import counts_table_steps, twin_by_now
 from paceline.params.sparse import SparseGradient
 from paceline.trainer.client import Payload
-from paceline.trainer.encoding import GradientCoding, byte_array, cut
+from paceline.trainer.encoding import (
+    GradientCoding,
+    HostGradients,
+    all_finite,
+    byte_array,
+    cut,
+    on_cpu,
+)
 from paceline.trainer.rows.routing import RowGradient
+from paceline.trainer.tensors.gradients import Norms, norms_of
 from paceline.trainer.tensors.sparse_weights import cut_rows
 from paceline.transport.frames import Buffer, ByteArray
 
@@ -125,45 +135,108 @@ def layout_of(plan: PartPlan) -> Layout:
     return found
 
 
-def push_with(
-    load: Load,
-    push: Push,
-    server: str,
-    here: Sequence[Placed],
-    coding: GradientCoding | None,
-    early: dict[int, int],
-) -> Payload:
-    """The push as a server gets it, with its share of what is loaded.
+@final
+class PartLoad:
+    """What a push of one part's gradients carries: made ready once, then as often as asked.
 
-    ``here``: the blocks that lie there. ``coding``: how gradients travel; None: as they
-    are. ``early``: what of it is there already, ``{slot: tag}``.
+    Attributes:
+        norms: of pushes, where the pace bounds them.
+        host: where gradients of a GPU are sent from.
     """
-    slots: list[int] = []
-    buffers: list[Buffer] = []
-    for block, size, _ in here:
-        gradient = load.dense.get(block.parameter)
-        if gradient is not None and block.slot not in early:
-            slots.append(block.slot)
-            coded = load.coded.get(block.slot)
-            buffers.append(cut(gradient, block, size) if coded is None else coded)
-    sparse = _add_sparse(load.sparse, here, coding, buffers) if load.sparse else []
-    rows = _add_rows(load.rows, server, coding, buffers) if load.rows else []
-    then = [placed for placed in here if placed.block.parameter in load.then]
-    buffers += [cut(load.then[block.parameter], block, size) for block, size, _ in then]
-    # The next push of a round is computed from values of this one, applied.
-    is_lent = push.round is not None
-    message = msgspec.structs.replace(
-        push,
-        is_lent=is_lent,
-        hyper=load.hyper,
-        blocks=tuple(slots),
-        sparse_blocks=tuple(sparse),
-        rows=tuple(rows),
-        early=early,
-        then=tuple(block.slot for block, _, _ in then),
-        stepped=load.stepped,
-    )
-    return Payload(message, buffers, pen=push.part if is_lent else None)
+
+    def __init__(self) -> None:
+        self.host = HostGradients()
+        self.norms: Norms | None = None
+        self._pace: Pace | None = None
+        self._sends_values = False  # those that gradients were computed on, with them
+        self._goes_on = False  # the user does, before a push is acknowledged
+        self._layout: Layout = {}
+        self._coding: GradientCoding | None = None
+        self._load = NOTHING
+
+    def follow(self, plan: PartPlan) -> None:
+        """The part lies so, and its gradients travel so."""
+        self._layout, pace = layout_of(plan), plan.spec.pace
+        if pace != self._pace:
+            self._pace, self.norms = pace, norms_of(pace)
+            self._sends_values = compensation_of(pace) is not None
+            self._goes_on = pushes_overlap(pace)
+        if pace.codec is None:
+            self._coding = None
+        else:
+            self._coding = self._coding or GradientCoding()
+            self._coding.follow(plan)
+
+    def fits(self, gradients: Sequence[torch.Tensor]) -> bool:
+        """Whether all are finite, and the codec can take them."""
+        is_finite = all_finite(gradients)
+        return is_finite and (self._coding is None or self._coding.fits(gradients))
+
+    def hold(
+        self,
+        load: Load,
+        dense: Mapping[int, torch.Tensor] = {},
+        parameters: Sequence[torch.Tensor] = (),
+    ) -> None:
+        """Hold what is to be pushed, with ``dense`` gradients of ``parameters``."""
+        coding, sparse = self._coding, load.sparse
+        if self._goes_on:  # and gradients may change
+            dense = {i: g if self._codes(i) else g.clone() for i, g in dense.items()}
+            sparse = {i: gradient.copy() for i, gradient in sparse.items()}
+        arrays = {index: byte_array(gradient) for index, gradient in dense.items()}
+        coded = {} if coding is None else coding.code_blocks(arrays)
+        # Copies: a push that has to be repeated must say the same, and by then others'
+        # values may have come.
+        indices = arrays if self._sends_values else ()
+        then = {i: byte_array(on_cpu(parameters[i]).clone()) for i in indices}
+        self._load = load._replace(dense=arrays, sparse=sparse, coded=coded, then=then)
+
+    def _codes(self, index: int) -> bool:
+        return self._coding is not None and self._coding.codes(index)
+
+    def push(self, server: str, push: Push, early: Mapping[int, int] = {}) -> Payload:
+        """The push as a server gets it, with its share of what is loaded.
+
+        ``early``: what of it is there already, ``{slot: tag}``.
+        """
+        load, coding, here = self._load, self._coding, self._layout.get(server, ())
+        if coding is not None:
+            coding.sent()
+        slots: list[int] = []
+        buffers: list[Buffer] = []
+        for block, size, _ in here:
+            gradient = load.dense.get(block.parameter)
+            if gradient is not None and block.slot not in early:
+                slots.append(block.slot)
+                coded = load.coded.get(block.slot)
+                buffers.append(cut(gradient, block, size) if coded is None else coded)
+        sparse = _add_sparse(load.sparse, here, coding, buffers) if load.sparse else []
+        rows = _add_rows(load.rows, server, coding, buffers) if load.rows else []
+        then = [placed for placed in here if placed.block.parameter in load.then]
+        buffers += [cut(load.then[block.parameter], block, size) for block, size, _ in then]
+        # The next push of a round is computed from values of this one, applied.
+        is_lent = push.round is not None
+        message = msgspec.structs.replace(
+            push,
+            is_lent=is_lent,
+            hyper=load.hyper,
+            blocks=tuple(slots),
+            sparse_blocks=tuple(sparse),
+            rows=tuple(rows),
+            early=dict(early),
+            then=tuple(block.slot for block, _, _ in then),
+            stepped=load.stepped,
+        )
+        return Payload(message, buffers, pen=push.part if is_lent else None)
+
+    def forget(self) -> None:
+        """What the codec left out of pushes belongs to an abandoned future."""
+        if self._coding is not None:
+            self._coding.forget()
+
+    def clear(self) -> None:
+        """Servers have acknowledged all of it, or nobody will ask again."""
+        self._load = NOTHING
 
 
 def _add_sparse(

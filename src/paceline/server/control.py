@@ -97,6 +97,7 @@ class Control:
         self._on_change = on_change
         self._incarnation = 0
         self._said: ServerReport  # last
+        self._unable: Exception | None = None  # why orders were not obeyed
         self._cut: int | None = None  # the cut whose share is or was written last
         self._writing: int | None = None  # the cut whose share is being written; by _lock
         self._stopping = threading.Event()
@@ -158,6 +159,8 @@ class Control:
 
     def _obey(self, orders: Orders) -> list[bool]:
         """Carry all out; of each, whether anything came of it."""
+        if self._unable is not None:
+            raise self._unable
         self._acknowledged(self._said)
         self._incarnation = orders.incarnation
         return [self._carry_out(order) for order in orders.orders]
@@ -170,9 +173,9 @@ class Control:
             return None
         try:
             self._obey(reply)
-        except Exception as error:  # noqa: BLE001  (as in a thread of ours)
-            self._standing.fail(error)
-            return None  # its own thread ends
+        except Exception as error:  # noqa: BLE001  (raised in the thread of its own)
+            self._unable = error
+            return None
         self._said = self._report()
         return self._said
 
@@ -283,10 +286,8 @@ class Control:
             logger.error("%s could not write its share: %s", self._server, failed)
             return CutReport(order.cut, (), str(failed), is_refused=is_copied)
         failpoint("server.after_snapshot")
-        error = self._standing.failure
-        if error is not None:  # marks are in it, and their numbers may not be
-            return CutReport(order.cut, (), error)
-        return CutReport(order.cut, (entry,))
+        error = self._standing.failure  # marks are in it, and their numbers may not be
+        return CutReport(order.cut, () if error else (entry,), error)
 
     def _copied_share(self, pinned: Pinned) -> CutShare:
         """Copy a few pages at a time until the share of the pinned moment is whole.
@@ -321,8 +322,7 @@ class Control:
             self._on_change()
             self._begin(lambda: self._restore(order, slots), f"timeline-{order.timeline}")
             return True
-        moving = self._standing.begin_paces(order)
-        if moving is None:
+        if (moving := self._standing.begin_paces(order)) is None:
             return False
         with self._lock:
             self._answers.clear()

@@ -3,8 +3,9 @@
 Every message, closed connection and moment becomes an event in one queue. Whoever puts
 an event in while nobody is at work does the work: it applies all waiting events, writes
 their outcomes to the journal in one transaction (group commit), and only then sends
-answers. The journal is compacted at every cut, and whenever it has become long. A
-manifest is written by a thread of its own, and its end is an event again.
+answers; where servers end with it, what steps have done may lie a moment (`Keeper`). The
+journal is compacted at every cut, and whenever it has become long. A manifest is written
+by a thread of its own, and its end is an event again.
 
 While the journal's disk is full, what was decided is held, and the clock's thread is the
 one at work: it tries again, and tells whoever asks (`paceline.coordinator.full_disk`).

@@ -8,8 +8,8 @@
 Messages are encoded and decoded, within the same limits, as on a socket, so what cannot
 travel there fails here; buffers are copied once, as the receiver owns them.
 
-Waits: for replies, with a deadline; in `submit`, while another thread's request on the same
-connection is with the service. Any thread may call.
+Waits: for replies, with a deadline; in `submit`, and where a reply is taken at once, while
+another thread's request on the same connection is with the service. Any thread may call.
 """
 
 import collections

@@ -44,9 +44,8 @@ from paceline.errors import DataError
 
 _PIECE_BYTES = 1 << 20
 _UTF8_MARK = b"\xef\xbb\xbf"
-MAX_FIELD_BYTES = (
-    16 << 20
-)  # the longest field of a CSV file; one quote not closed is longer
+# The longest field of a CSV file; one quote not closed is longer.
+MAX_FIELD_BYTES = 16 << 20
 _NEWLINE, _RETURN, _HASH = b"\n\r#"
 _BLANKS = np.frombuffer(b" \t\r\v\f", np.uint8)
 _NO_RECORD = re.compile(rb"[ \t\r\v\f]*(?:#|\n|\Z)")

@@ -205,13 +205,22 @@ def require_within(header: Header, limits: Limits, what: str) -> None:
     Raises:
         FrameRefused: it would be.
     """
-    sizes = header.sizes
-    _check_count(len(sizes), limits)
-    most_bytes = len(header.message) + _MOST_PER_SIZE * len(sizes) + _MOST_AROUND
-    num_bytes = sum(sizes)
-    if most_bytes > limits.header_bytes or most_bytes + num_bytes > limits.frame_bytes:
+    if not _is_well_within(header, limits):
+        num_bytes = sum(header.sizes)
+        _check_count(len(header.sizes), limits)
         preamble = Preamble(Kind.REQUEST, 0, len(_encoder.encode(header)), num_bytes)
         _check_limits(preamble, limits, what)
+
+
+def _is_well_within(header: Header, limits: Limits) -> bool:
+    """Whether no limit is near, without a look at how long the header will be."""
+    sizes = header.sizes
+    most_bytes = len(header.message) + _MOST_PER_SIZE * len(sizes) + _MOST_AROUND
+    return (
+        len(sizes) <= limits.num_buffers
+        and most_bytes <= limits.header_bytes
+        and most_bytes + sum(sizes) <= limits.frame_bytes
+    )
 
 
 class Parcel(NamedTuple):
@@ -235,7 +244,8 @@ def packed(message: msgspec.Struct, buffers: Sequence[Buffer], limits: Limits) -
     """
     views = [byte_view(buffer) for buffer in buffers]
     header = header_of(message, tuple([view.nbytes for view in views]))
-    require_within(header, limits, f"{type(message).__name__} is not sent")
+    if not _is_well_within(header, limits):
+        require_within(header, limits, f"{type(message).__name__} is not sent")
     return Parcel(header, views)
 
 

@@ -284,25 +284,26 @@ class InProcessConnection(Connection):
         """See `Connection.submit`."""
         del reply_sizes  # the reply's buffers are copied straight to their landing
         del pen  # the request's are copied, too
-        with self._requests.changed:
+        with self._requests.lock:
             request_id = self._requests.open(message, landing, at_once)
         try:
             parcel = packed(message, buffers, self.limits)
             self._desk.deliver(self, request_id, parcel, timeout_s)
         except BaseException:
-            with self._requests.changed:
+            with self._requests.lock:
                 self._requests.forget(request_id)
             raise
         return request_id
 
     def wait_reply(self, request_id: int, timeout_s: float) -> Answer:
         """See `Connection.wait_reply`."""
-        deadline = Deadline(self._clock, timeout_s)
-        with self._requests.changed:
+        deadline: Deadline | None = None  # mostly it has come already
+        with self._requests.lock:
             while True:
                 answer = self._requests.take(request_id)
                 if answer is not None:
                     return answer
+                deadline = deadline or Deadline(self._clock, timeout_s)
                 if deadline.is_over():
                     name = self._requests.forget(request_id)
                     raise DeadlineExceeded(
@@ -317,7 +318,7 @@ class InProcessConnection(Connection):
 
     def lose(self, loss: PeerLost | FrameRefused) -> None:
         """Wake everyone who waits; the first reason stays."""
-        with self._requests.changed:
+        with self._requests.lock:
             self._requests.lose(loss)
 
     def file(
@@ -331,7 +332,7 @@ class InProcessConnection(Connection):
         parcel = packed(message, buffers, self._desk.limits)
         if self._requests.at_once(request_id) and self._is_taken(request_id, parcel.header):
             return
-        with self._requests.changed:
+        with self._requests.lock:
             if self._requests.is_lost:
                 return
             try:
@@ -352,7 +353,7 @@ class InProcessConnection(Connection):
         if not self._desk.lock.acquire(timeout=SEND_TIMEOUT_S):
             return False
         try:
-            with self._requests.changed:
+            with self._requests.lock:
                 at_once = self._requests.at_once(request_id)
                 if at_once is None or self._requests.is_lost:
                     return False

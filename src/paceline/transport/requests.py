@@ -3,7 +3,7 @@
 An entry is opened before its request is sent, filled when the reply has come, and taken by
 the one who waits. A request given up is forgotten, and its late reply finds no entry.
 
-Waits for nothing; the caller holds `OpenRequests.changed` around every call.
+Waits for nothing; the caller holds `OpenRequests.lock` around every call.
 """
 
 import itertools
@@ -43,9 +43,10 @@ class OpenRequests:
     """Numbers, landings and replies of one connection."""
 
     def __init__(self, reply_type: MessageType) -> None:
-        # Guards this object and, in a socket's connection, its receiving side; notified
-        # after every change that may end somebody's wait.
-        self.changed = threading.Condition()
+        # Guards this object and, in a socket's connection, its receiving side.
+        self.lock = threading.RLock()
+        # Notified after every change that may end somebody's wait.
+        self.changed = threading.Condition(self.lock)
         self._decoder = msgspec.msgpack.Decoder(reply_type)
         self._entries: dict[int, _Entry] = {}  # {request id: entry}
         self._numbers = itertools.count(1)
@@ -62,7 +63,8 @@ class OpenRequests:
         Raises:
             TransportError: the connection has been lost, and why.
         """
-        self.raise_if_lost()
+        if self._loss is not None:
+            self.raise_if_lost()
         request_id = next(self._numbers)
         self._entries[request_id] = _Entry(type(message).__name__, landing, at_once)
         return request_id

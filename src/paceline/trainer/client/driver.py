@@ -28,7 +28,7 @@ from paceline.errors import (
     TransportError,
     UsageError,
 )
-from paceline.failpoints import failpoint
+from paceline.failpoints import armed, failpoint
 from paceline.ids import COORDINATOR
 from paceline.messages.data import Push, Pushed
 from paceline.messages.shared import Message
@@ -144,25 +144,29 @@ class Driver:
                 "use it: read data there, train here"
             )
         replies: Replies = {}
-        began_s, worked_s = self.clock.now_s(), self.clock.worked_s()
+        asking = self._protocol.asking
+        asking.now_s = self.clock.now_s()
+        worked_s: float | None = None  # until it asks somebody, it computes all the time
         try:
-            self._protocol.asking.now_s = began_s
             wanted = next(act)
+            began_s, worked_s = self.clock.now_s(), self.clock.worked_s()
             while True:
-                if isinstance(wanted, Ask):
-                    sending = self._send(wanted.calls, attach, aside=wanted.aside)
-                    replies = self._gather(sending, aside=wanted.aside)
-                elif isinstance(wanted, Post):
+                if isinstance(wanted, Post):
                     sending = self._send(wanted.calls, attach, is_posted=True)
                     self._posted[wanted.number] = sending
                     self.waits.rests()
                 elif isinstance(wanted, Collect):
-                    replies = self._gather(self._posted.pop(wanted.posted.number))
+                    sending = self._posted.pop(wanted.posted.number)
+                    self.waits.asks(sending.calls)
+                    replies = self._gather(sending)
+                elif isinstance(wanted, Ask):
+                    sending = self._send(wanted.calls, attach, aside=wanted.aside)
+                    replies = self._gather(sending, aside=wanted.aside)
                 elif isinstance(wanted, ForgetPosted):
                     self._forget()
                 else:
                     self._pause(wanted)
-                self._protocol.asking.now_s = self.clock.now_s()
+                asking.now_s = self.clock.now_s()
                 wanted = act.send(replies)
         except StopIteration as done:
             self.waits.rests()
@@ -172,8 +176,9 @@ class Driver:
             self._forget()
             raise
         finally:
-            took_s = self.clock.now_s() - began_s
-            self.stopwatch.waited_s += took_s - (self.clock.worked_s() - worked_s)
+            if worked_s is not None:
+                took_s = self.clock.now_s() - began_s
+                self.stopwatch.waited_s += took_s - (self.clock.worked_s() - worked_s)
 
     def tell_computed(self) -> None:
         """Tell how long batches took since this was told last; any thread may call."""
@@ -256,7 +261,8 @@ class Driver:
         sending = _Sending(calls, is_push, {}, {}, {})
         if not aside:
             self.waits.asks(calls)
-        fail_before(calls)
+        if armed:
+            fail_before(calls)
         try:
             for role, message in calls.items():
                 if is_push and sending.sent:
@@ -287,12 +293,10 @@ class Driver:
     def _gather(self, sending: _Sending, *, aside: bool = False) -> Replies:
         """Collect the replies."""
         calls, is_push, sent, _, replies = sending
-        deadline = Deadline(self.clock, self._timeout_s)
-        if not aside:
-            self.waits.asks(calls)
         try:
             if sending.later:
                 self._settle_later(sending)
+            deadline = Deadline(self.clock, self._timeout_s)
             while sent:
                 role = next(iter(sent))
                 replies[role] = self._wait_reply(role, sent[role], deadline)

@@ -35,6 +35,8 @@ GOES_ON_S = 2.0  # a wait that was put off is taken up again within this
 SILENT_S = 3.0  # whoever lets a question wait says so sooner: this one does not answer
 LOOK_EVERY_S = 0.5  # by a thread of its own
 
+_THAT_TELL = (Waiting, Joined)
+
 _log = logging.getLogger("paceline.trainer")
 
 
@@ -86,6 +88,8 @@ class Waits:
 
     def rests(self, *, is_over: bool = False) -> None:
         """The act has come to its end; ``is_over``: what it waited for is not wanted."""
+        if self._began_s is None:
+            return
         with self._lock:
             if not self._depth and self._began_s is not None:
                 if is_over:
@@ -151,7 +155,7 @@ class Waits:
     def _hear(self, replies: Replies) -> None:
         self._asked = {}
         for reply in replies.values():
-            if isinstance(reply, Waiting | Joined) and reply.wait is not None:
+            if isinstance(reply, _THAT_TELL) and reply.wait is not None:
                 self._said = reply.wait
                 return
             is_final = isinstance(reply, Refusal) and reply.kind != "not_ready"

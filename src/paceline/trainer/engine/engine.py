@@ -64,7 +64,7 @@ Own = Callable[[str, Message], Payload | None]  # (role, message) -> with its nu
 # are not finite, which is its way to find a better scale, and no reason to warn.
 Scaled = Literal["never", "unscaled", "not finite"]
 
-_WITH_NUMBERS = Upload | SetValues | KeepFrozen | Pull | Push
+_WITH_NUMBERS = (Push, Pull, Upload, SetValues, KeepFrozen)
 _NOT_FINITE = "gradients are not finite: a push without them was sent"
 _TOO_LARGE = (
     "gradients are not finite, or beyond what {codec} can carry ({limit:g}): a push "
@@ -342,6 +342,10 @@ class TrainerEngine:
         return own(role, message) or self._attach(role, message)
 
     def _attach(self, role: str, message: Message) -> Payload:
+        if role == COORDINATOR:
+            return Payload(message)
+        if isinstance(message, _WITH_NUMBERS):
+            return self._with_numbers(role, message)
         if isinstance(message, PullRows):
             return self._coming[role, message.part]._replace(message=message)
         if isinstance(message, AskValues):
@@ -350,8 +354,12 @@ class TrainerEngine:
             return Payload(message, [self._tracked.encode(message)])
         if isinstance(message, AskTracked):
             return Payload(message, landing=partial(self._tracked.land, message.number))
-        is_void = isinstance(message, Push) and message.is_void
-        if is_void or role == COORDINATOR or not isinstance(message, _WITH_NUMBERS):
+        return Payload(message)
+
+    def _with_numbers(
+        self, role: str, message: Upload | SetValues | KeepFrozen | Pull | Push
+    ) -> Payload:
+        if isinstance(message, Push) and message.is_void:
             return self._with_rows(role, Payload(message))
         if self.entrust is not None:
             entrusted = self.entrust(role, message)

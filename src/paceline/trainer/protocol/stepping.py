@@ -284,9 +284,7 @@ class Stepping:
             ends_step=not any(other.rules.is_sync for other in others),
             wants_lease=wants_lease,
         )
-        post = self._teller.post(tick)
-        yield post
-        ticked = yield from self._teller.collect(part, post)
+        ticked = yield from self._teller.tell(part, tick)
         self._marching.heard(ticked.slowest)
         part.steps = ticked.steps
         return ticked
@@ -313,9 +311,7 @@ class Stepping:
             wants_lease=not is_busy,
         )
         if collective is None:
-            post = self._teller.post(tick)
-            yield post
-            ticked = yield from self._teller.collect(part, post)
+            ticked = yield from self._teller.tell(part, tick)
         else:
             exchange = partial(exchange_values, self._asking, part, done, collective)
             ticked = yield from self._teller.tell_exchanged(part, tick, exchange)

@@ -127,6 +127,12 @@ class TickSender:
         assert isinstance(ticked, Ticked)
         return self._heard(part, ticked)
 
+    def tell(self, part: SharedPart, tick: Tick) -> Act[Ticked]:
+        """Tell of a part's windows, until they are counted."""
+        ticked = yield from self._asking.ask(tick)
+        assert isinstance(ticked, Ticked)
+        return self._heard(part, ticked)
+
     def tell_exchanged(
         self, part: SharedPart, tick: Tick, exchange: Callable[[], Act[int]]
     ) -> Act[Ticked]:
@@ -161,8 +167,7 @@ class TickSender:
         for number, untold in list(self.untold.items()):
             if untold.is_news:
                 tick = self.tick(parts[number], is_prepared=False, ends_step=True)
-                yield (post := self.post(tick))
-                yield from self.collect(parts[number], post)
+                yield from self.tell(parts[number], tick)
         self.untold.clear()  # the rest is told where it is acknowledged in every part
 
     def forget(self) -> None:

@@ -170,8 +170,8 @@ class StreamConnection(Connection):
         self._requests = requests
         is_possible = sock.family == socket.AF_UNIX and may_share_memory()
         self._mailboxes = Mailboxes(is_possible=is_possible)
-        self._reader = FrameReader(limits, self._place)  # by requests.changed
-        self._is_polled = False  # by requests.changed; one thread polls at a time
+        self._reader = FrameReader(limits, self._place)  # by requests.lock
+        self._is_polled = False  # by requests.lock; one thread polls at a time
 
     def submit(
         self,
@@ -189,7 +189,7 @@ class StreamConnection(Connection):
         if os.getpid() != self._pid:
             raise PeerLost(f"{self.address}: a forked process must connect for itself")
         deadline = Deadline(self._clock, timeout_s)
-        with self._requests.changed:
+        with self._requests.lock:
             request_id = self._requests.open(message, landing)
         try:
             offer = partial(self._offer, deadline)
@@ -199,7 +199,7 @@ class StreamConnection(Connection):
             )
             self._send(deque(pieces), deadline)
         except BaseException:
-            with self._requests.changed:
+            with self._requests.lock:
                 self._requests.forget(request_id)
             self._mailboxes.free(request_id)  # a listener that has half of it is lost
             raise
@@ -210,7 +210,7 @@ class StreamConnection(Connection):
         deadline = Deadline(self._clock, timeout_s)
         requests = self._requests
         while True:
-            with requests.changed:
+            with requests.lock:
                 answer = requests.take(request_id)
                 if answer is not None:
                     return answer
@@ -230,7 +230,7 @@ class StreamConnection(Connection):
         """See `Connection.close`."""
         self._lose(PeerLost(f"{self.address}: the connection was closed on this side"))
         deadline = Deadline(self._clock, _LEAVE_TIMEOUT_S)
-        with self._requests.changed:
+        with self._requests.lock:
             # The number of a closed descriptor may be another file's a moment later.
             while self._is_polled and not deadline.is_over():
                 self._requests.changed.wait(deadline.remaining_s())
@@ -266,7 +266,7 @@ class StreamConnection(Connection):
                     raise DeadlineExceeded(f"{self.address}: the peer takes no request")
                 self._wait_room(deadline)
         except PeerLost as error:
-            with self._requests.changed:  # file replies, and the reason, that came before
+            with self._requests.lock:  # file replies, and the reason, that came before
                 while not self._requests.is_lost and self._receive():
                     pass
             self._lose(PeerLost(f"{self.address}: {error}"))
@@ -284,7 +284,7 @@ class StreamConnection(Connection):
         A listener reads no request while its replies are not taken: two that only send
         would wait for each other.
         """
-        with self._requests.changed:
+        with self._requests.lock:
             is_other_reading, self._is_polled = self._is_polled, True
         if is_other_reading:  # it may leave at any time
             wait_s = min(deadline.remaining_s(), _OTHER_READS_S)
@@ -298,7 +298,7 @@ class StreamConnection(Connection):
         try:
             found = wait_events(self._socket, wanted, deadline.remaining_s())
         finally:
-            with self._requests.changed:
+            with self._requests.lock:
                 self._is_polled = False
                 self._requests.changed.notify_all()
                 if found & ~select.POLLOUT and not self._requests.is_lost:
@@ -333,7 +333,7 @@ class StreamConnection(Connection):
 
     def _lose(self, loss: TransportError) -> None:
         """Nothing is sent or received any more; the descriptor stays until `close`."""
-        with self._requests.changed:
+        with self._requests.lock:
             if self._requests.is_lost:
                 return
             self._requests.lose(loss)

@@ -59,6 +59,7 @@ from paceline.transport.handshake import (
 from paceline.transport.mailbox import Mailboxes, MailboxOffer, Outgoing
 from paceline.transport.requests import OpenRequests, decode_message
 from paceline.transport.shared_memory import may_share_memory
+from paceline.transport.streams.answers import AnswerWait
 from paceline.transport.streams.complaints import printable
 from paceline.transport.streams.pieces import (
     FrameReader,
@@ -172,6 +173,7 @@ class StreamConnection(Connection):
         self._mailboxes = Mailboxes(is_possible=is_possible)
         self._reader = FrameReader(limits, self._place)  # by requests.lock
         self._is_polled = False  # by requests.lock; one thread polls at a time
+        self._answers = AnswerWait(sock, clock)  # by the one who polls
 
     def submit(
         self,
@@ -290,13 +292,19 @@ class StreamConnection(Connection):
             wait_s = min(deadline.remaining_s(), _OTHER_READS_S)
             wait_events(self._socket, select.POLLOUT, wait_s)
         else:
-            self._poll(deadline, select.POLLIN | select.POLLOUT)
+            self._poll(deadline, with_room=True)
 
-    def _poll(self, deadline: Deadline, wanted: int = select.POLLIN) -> None:
-        """Wait for bytes in the role of the one who polls; read them, leave the role."""
-        found = 0
+    def _poll(self, deadline: Deadline, *, with_room: bool = False) -> None:
+        """Wait for bytes in the role of the one who polls; read them, leave the role.
+
+        ``with_room``: or until the kernel may take more.
+        """
+        found, seconds = 0, deadline.remaining_s()
         try:
-            found = wait_events(self._socket, wanted, deadline.remaining_s())
+            if with_room:
+                found = wait_events(self._socket, select.POLLIN | select.POLLOUT, seconds)
+            else:
+                found = self._answers.wait(seconds)
         finally:
             with self._requests.lock:
                 self._is_polled = False

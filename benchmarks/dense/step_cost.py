@@ -10,10 +10,11 @@ embedded job and in one of processes (one trainer, one server). `--models clicks
 network of `ctr` and its 26 fields, `--models digits` that of `dense`; `tensors` has 161
 of a ResNet-50's shapes, small, under SGD with momentum, which torch has fused; `lookups`
 the rows of `clicks` alone, under Adam and `SparseAdam`. Blocks of steps take turns with
-those of the same plain loop in the same process, which must have learned the same
-(`async:pull=2` is a batch behind, and is not compared).
+those of the same plain loop in the same process, which has its batches from a `DataLoader`
+and must have learned the same (`async:pull=2` is a batch behind, and is not compared).
 
-Told of a step: wall time and the plain loop's, `step()` alone, processor time by role, how
+Told of a step: wall time and the plain loop's, of that the `DataLoader`'s, by how much ours
+is over it, `step()` alone, processor time by role and the plain loop's, how
 often processes sleep, and read or write files (no other system calls, and no sockets, are
 counted); records of the journal and events, of the whole job by its steps. Messages are the
 trainer's, with their replies, in one more run that is not timed.
@@ -60,11 +61,17 @@ LEAST_SHARE = 0.05
 OF_MODEL = ("computing", "kernels")  # floors; the others are of no model
 COUNTS = ("messages", "reads and writes", "sleeps", "journal records", "events")
 TABLES = {  # {title: {what of a step: how it is headed}}
-    "a step, us": {n: n for n in ("us", "plain us", "times", "step()", *OF_MODEL)},
+    "a step, us": {
+        name: name
+        for name in ("us", "plain us", "loader us", "over", "times", "step()", *OF_MODEL)
+    },
     "processors us, MiB": {
-        f"{role}{name}": head
-        for role in ROLES
-        for name, head in (("", role), (" now", "now"), (" most", "most"))
+        "plain cpu us": "plain loop",
+        **{
+            f"{role}{name}": head
+            for role in ROLES
+            for name, head in (("", role), (" now", "now"), (" most", "most"))
+        },
     },
     "of a step": {n: n for n in COUNTS},
 }
@@ -142,7 +149,10 @@ def told_of(
 ) -> dict[str, float]:
     """Medians over the runs of a case, and of its model's: {what of a step: how much}."""
     *timed, counted = runs
-    took = {n: middle([middle(run[n]) for run in timed]) for n in ("us", "plain us")}
+    names = ("us", "plain us", "loader us")
+    took = {n: middle([middle(run[n]) for run in timed]) for n in names}
+    over = middle([middle(run["us"]) - middle(run["plain us"]) for run in timed])
+    plain_cpu = middle([run["plain cpu us"] for run in timed])
     pairs = [zip(run["us"], run["plain us"], strict=True) for run in timed]
     times = middle([ours / plain for pair in pairs for ours, plain in pair])
     step = middle([middle(run["step us"]) for run in timed])
@@ -154,7 +164,8 @@ def told_of(
         for n, name in enumerate(("now", "most"))
     }
     alone = {name: middle([one[name] for one in floors]) for name in OF_MODEL}
-    of_step = {**took, "times": times, "step()": step, **alone, **spent, **held}
+    took |= {"over": over, "times": times, "step()": step, "plain cpu us": plain_cpu}
+    of_step = {**took, **alone, **spent, **held}
     return {**of_step, "messages": sum(counted["messages"].values()), **calls}
 
 

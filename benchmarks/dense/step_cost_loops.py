@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 
 import psutil
 import torch
+from torch.utils.data import DataLoader, TensorDataset
 
 import paceline
 from benchmarks.harness.watching import Trips, watched
@@ -32,6 +33,7 @@ from benchmarks.harness.watching import Trips, watched
 sys.path.append(str(Path(__file__).parent))
 from step_cost_models import MODELS, Batch, Model, Optimizers, pair_of  # isort: skip
 
+TIMES = ("us", "plain us", "loader us", "step us")  # the third is in the second
 TASK_BATCHES = 64  # as in any long job
 PROCESS, THREAD = 2, 6  # kinds of clocks, see `_clock_s`
 SIZE = re.compile(r"(\w+):\s*(\d+) kB")
@@ -131,7 +133,7 @@ def run(
     kind = MODELS[plan.model]
     model, plain = pair_of(plan.model)
     task, last = TASK_BATCHES * kind.batch, (plan.blocks + 1) * plan.steps
-    took_us: dict[str, list[float]] = {"us": [], "plain us": [], "step us": []}
+    took_us: dict[str, list[float]] = {n: [] for n in TIMES}
     block, step_s, plain_cpu_s = list[Batch](), 0.0, 0.0
     found: dict[str, Any] = {"paceline": paceline.__file__}
     torch.manual_seed(1)
@@ -140,6 +142,7 @@ def run(
     network = kind.optimizer(model.linear.parameters()) if model.linear else None
     shared, own = session.share(model, network, pace=plan.pace), Optimizers(plain)
     data = session.batches(records, kind.batch, shuffle=False, task_size=task)
+    loader = iter(DataLoader(TensorDataset(*records), kind.batch))  # the same batches
     began_s = time.perf_counter()
     for number, batch in enumerate(data, start=1):
         block.append(batch)
@@ -147,10 +150,15 @@ def run(
         if number % plan.steps:
             continue
         turned_s, turned_cpu_s = time.perf_counter(), time.thread_time()
-        for again in block:
+        loader_s = 0.0
+        for _ in block:
+            loads_s = time.perf_counter()
+            again = next(loader)
+            loader_s += time.perf_counter() - loads_s
             learn(plain, own, again)
         plain_cpu_s += time.thread_time() - turned_cpu_s
-        seconds = (turned_s - began_s, time.perf_counter() - turned_s, step_s)
+        plain_s = time.perf_counter() - turned_s
+        seconds = (turned_s - began_s, plain_s, loader_s, step_s)
         if number == plan.steps:  # it is warm
             began_calls, asked = gauge.calls(), trips.take() if trips else []
             began_cpu_s, plain_cpu_s = gauge.cpu_s(), 0.0
@@ -169,6 +177,7 @@ def run(
     steps = plan.blocks * plan.steps
     # A server of an embedded job is seen as well: elsewhere it is another process.
     kinds = collections.Counter(t.kind for t in asked if t.kind != "ServerReport")
+    found["plain cpu us"] = 1e6 * plain_cpu_s / steps
     found["cpu us"] = {r: 1e6 * (s - began_cpu_s[r]) / steps for r, s in cpu_s.items()}
     found["calls"] = {name: (n - began_calls[name]) / steps for name, n in calls.items()}
     found["messages"] = {kind: 2 * n / steps for kind, n in kinds.items()}  # and replies

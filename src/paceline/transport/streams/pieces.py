@@ -118,8 +118,7 @@ class FrameReader:
         """Receive into what is missing; whether nothing is missing any more."""
         while self._missing:
             try:
-                pieces = list(itertools.islice(self._missing, MAX_PIECES))
-                count = self._receive_into(source, pieces)
+                count = self._receive_some(source)
             except BlockingIOError:
                 return False
             except OSError as error:
@@ -129,7 +128,10 @@ class FrameReader:
             drop_front(self._missing, count)
         return True
 
-    def _receive_into(self, source: socket.socket, pieces: list[memoryview]) -> int:
+    def _receive_some(self, source: socket.socket) -> int:
+        if len(self._missing) == 1 and not self._takes_descriptors:
+            return source.recv_into(self._missing[0])
+        pieces = itertools.islice(self._missing, MAX_PIECES)
         if not self._takes_descriptors:
             return source.recvmsg_into(pieces)[0]
         count, ancillary, _, _ = source.recvmsg_into(
@@ -199,12 +201,17 @@ def send_some(
     is returned; `PeerLost`: the stream has ended.
     """
     sent = 0
-    packed = struct.pack(f"{len(descriptors)}i", *descriptors)
-    along = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, packed)] if descriptors else []
+    along: list[tuple[int, int, bytes]] = []
+    if descriptors:
+        packed = struct.pack(f"{len(descriptors)}i", *descriptors)
+        along.append((socket.SOL_SOCKET, socket.SCM_RIGHTS, packed))
     while pieces:
         try:
-            batch = list(itertools.islice(pieces, MAX_PIECES))
-            count = sink.sendmsg(batch, [] if sent else along, socket.MSG_NOSIGNAL)
+            if len(pieces) == 1 and not along:
+                count = sink.send(pieces[0], socket.MSG_NOSIGNAL)
+            else:
+                batch = itertools.islice(pieces, MAX_PIECES)
+                count = sink.sendmsg(batch, [] if sent else along, socket.MSG_NOSIGNAL)
         except BlockingIOError:
             break
         except OSError as error:

@@ -202,11 +202,14 @@ class Taking(ABC):  # noqa: B024  (only ever what `ServerState` builds on)
     def may_change(self, message: _Change) -> Refusal | None:
         """Why a change of a part is refused, whatever it stands at; None if it is not."""
         refusal = self.refusal_of(message) or self._fence_of(message)
-        if refusal is None and message.part not in self._parts:
+        if refusal is not None:
+            return refusal
+        part = self._parts.get(message.part)
+        if part is None:
             return self._refuse("not_ready", f"part {message.part} is not here yet")
-        if refusal is None and self._parts[message.part].has_ended:
+        if part.has_ended:
             return self._refuse("mismatch", HAS_ENDED.format(part=message.part))
-        return refusal
+        return None
 
     def has_part(self, part: int) -> bool:
         """Whether a part is here."""

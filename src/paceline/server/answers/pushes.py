@@ -238,7 +238,7 @@ def read_push(layout: PartLayout, push: Push, buffers: Sequence[Bytes]) -> PushC
         block = layout.blocks.get(slot)
         if block is None or block.row_bytes or buffer.nbytes != block.num_bytes:
             raise misfit(layout, slot, buffer)
-        blocks[slot] = torch.from_numpy(buffer).view(block.dtype)
+        blocks[slot] = torch.frombuffer(buffer, dtype=block.dtype)  # of a byte at least
         num_bytes += block.num_bytes
     if not (num_pairs or push.stepped or push.then or layout.compensation is not None):
         return PushContents(push.hyper, blocks, {}, {}, num_bytes=num_bytes)

@@ -63,20 +63,6 @@ def test_the_gate_makes_no_difference_while_nobody_was_looked_at(
     assert not parking.are_all_new()
 
 
-def test_behind_the_same_gate_a_look_is_for_who_is_new(
-    parking: Questions,
-) -> None:
-    assert parking.must_look()
-    looked_at(parking, "closed")
-    assert not parking.must_look()
-    parking.park(4, question(4))
-    assert parking.must_look()
-    parking.take(4)
-    assert not parking.must_look()
-    parking.look_at_all()
-    assert parking.must_look()
-
-
 def test_who_was_answered_meanwhile_is_not_looked_at(parking: Questions) -> None:
     parking.take(1)
     assert looked_at(parking, "closed") == [3, 2]

@@ -14,7 +14,6 @@ same, only questions parked since the last look can have an answer.
 Pure: time is an argument.
 """
 
-import itertools
 import math
 from collections.abc import Callable, Iterator
 from typing import Any, Generic, NamedTuple, TypeVar, final
@@ -155,19 +154,17 @@ class Parking(Generic[KeyT, QuestionT]):
             gate: equal to that of the last look only if all else that an answer depends
                 on belongs to the question itself and has not changed since it was parked.
         """
-        keys = self._parked if gate != self._gate else self._new
         assert self._is_looked_at, "what is new is not kept here"
-        found = [(key, self._parked[key]) for key in keys]
-        self._gate, self._new = gate, {}
+        keys = self._parked if gate != self._gate else self._new
+        self._gate = gate
+        if not keys:  # and so nobody is new
+            return []
+        self._new, found = {}, [(key, self._parked[key]) for key in keys]
         return found
 
     def are_all_new(self) -> bool:
         """Whether nobody was looked at before, so that the gate makes no difference."""
         return len(self._new) == len(self._parked)
-
-    def must_look(self) -> bool:
-        """Whether the next look is at somebody even behind the same gate."""
-        return bool(self._new) or self._gate is None
 
     def look_at_all(self) -> None:
         """The next look is at everybody, whatever its gate."""
@@ -180,5 +177,9 @@ class Parking(Generic[KeyT, QuestionT]):
 
     def due(self, now: float) -> list[tuple[KeyT, QuestionT]]:
         """Those whose time is over, who wait on until they are taken or put off."""
-        waiting = self._parked.items()
-        return list(itertools.takewhile(lambda one: one[1].until_s <= now, waiting))
+        due = []
+        for one in self._parked.items():
+            if one[1].until_s > now:
+                break
+            due.append(one)
+        return due

@@ -10,10 +10,10 @@ import pytest
 
 from paceline.transport.shared_memory import (
     LentMemory,
+    bell_of,
     find_memory,
     is_supported,
     wait_change,
-    wake_all,
 )
 
 pytestmark = pytest.mark.skipif(not is_supported(), reason="no such memory here")
@@ -61,7 +61,7 @@ def test_all_who_wait_are_woken_also_those_who_may_only_read(lent: LentMemory) -
     for thread in threads:
         thread.start()
     lent.array[START : START + 8].view(np.int64)[0] = 6
-    wake_all(lent.array, START)
+    bell_of(lent.array, START)()
     for thread in threads:
         thread.join(LIMIT_S / 2)
         assert not thread.is_alive()
@@ -76,5 +76,5 @@ def test_another_process_is_woken(lent: LentMemory) -> None:
         assert child.stdout is not None
         assert child.stdout.readline() == "waits\n"
         lent.array[START : START + 8].view(np.int64)[0] = 6
-        wake_all(lent.array, START)
+        bell_of(lent.array, START)()
         assert child.stdout.read() == "6\n"

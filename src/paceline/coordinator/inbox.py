@@ -111,7 +111,7 @@ class EventInbox:
 
     def take(self) -> list[Event]:
         """All of them; time passes last, so that signs of life count first."""
-        events: list[Event] = [e for e in self._events if not isinstance(e, TimePassed)]
+        events: list[Event] = [e for e in self._events if type(e) is not TimePassed]
         if len(events) < len(self._events):
             events.append(TimePassed())
         self._events.clear()

@@ -183,22 +183,25 @@ class CoordinatorService:
         """Take a request; no link of the coordinator carries buffers."""
         assert isinstance(message, Message)
         assert not buffers
+        heavy = message if isinstance(message, _WITH_BYTES) and is_heavy(message) else None
         with self._lock:
             ticket = self._answers.open(peer.role, reply)
             if isinstance(message, (TrainerMessage, ServerReport)):
                 self._connections.belongs(peer.connection, message.incarnation)
-        if not isinstance(message, _WITH_BYTES) or not is_heavy(message):
-            self._put(Asked(peer.role, ticket, message))
-            return
+            is_asked = heavy is None and self._inbox.put(Asked(peer.role, ticket, message))
+            is_ours = is_asked and self._begin_work()
+        if is_ours:
+            self._work()
+        elif heavy is not None:
+            lighten = functools.partial(self._lighten, peer.role, ticket, heavy)
+            self._run_beside(lighten, "coordinator-value")
 
-        def put() -> None:
-            light = self._values.wait_lightened(message)
-            if isinstance(light, Waiting):
-                self._answer(SendReply(ticket, light))
-            elif light is not None:
-                self._put(Asked(peer.role, ticket, light))
-
-        self._run_beside(put, "coordinator-value")
+    def _lighten(self, role: str, ticket: int, heavy: FinishTask | KeepValue) -> None:
+        light = self._values.wait_lightened(heavy)
+        if isinstance(light, Waiting):
+            self._answer(SendReply(ticket, light))
+        elif light is not None:
+            self._put(Asked(role, ticket, light))
 
     def disconnected(self, peer: link.Peer) -> None:
         """A connection has gone."""
@@ -259,12 +262,12 @@ class CoordinatorService:
 
     def _next_group(self) -> list[Event]:
         """What came meanwhile; without any the work is over."""
-        with self._idle:
-            events = self._inbox.take()
-            if not events:
-                self._is_at_work = False
-                self._idle.notify_all()
-            return events
+        with self._lock:
+            if len(self._inbox):
+                return self._inbox.take()
+            self._is_at_work = False
+            self._idle.notify_all()
+            return []
 
     def _carry_out(self, decisions: list[Decision]) -> bool:
         """Journal what was decided and let it go out; false: it is held, for the disk."""
@@ -273,7 +276,7 @@ class CoordinatorService:
         if not self._keeper.keep(outcomes):
             self._held = decisions
             return False
-        has_cut = any(isinstance(outcome, CutCommitted) for outcome in outcomes)
+        has_cut = CutCommitted in map(type, outcomes)
         if has_cut or self._keeper.is_long():
             self._keeper.compact(self._state.durable)
         if has_cut:

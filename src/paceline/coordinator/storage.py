@@ -239,7 +239,7 @@ def wait_swept(
 MOST_GATHERED = 256
 MOST_RECORDS = 50_000  # in the journal; they are replayed in a fraction of a second
 
-_OF_STEPS = (RoundCommitted, LeaseGranted, TaskDone)
+_OF_STEPS = frozenset({RoundCommitted, LeaseGranted, TaskDone})
 _encoder = msgspec.msgpack.Encoder()
 
 
@@ -294,9 +294,7 @@ class Keeper:
             self._gathered_s = now
         is_full = len(self._gathered) + len(outcomes) >= MOST_GATHERED
         is_due = now - self._gathered_s >= self._gather_s or self.holding.error is not None
-        return not (is_full or is_due) and all(
-            isinstance(outcome, _OF_STEPS) for outcome in outcomes
-        )
+        return not (is_full or is_due) and _OF_STEPS.issuperset(map(type, outcomes))
 
     def _append(self, outcomes: Sequence[Outcome]) -> bool:
         try:

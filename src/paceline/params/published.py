@@ -72,7 +72,7 @@ class PublishedValues:
         offsets, total = _offsets(sizes)
         assert memory.nbytes == total, f"{memory.nbytes} bytes for a layout of {total}"
         memory[:KEY_BYTES] = np.frombuffer(key, np.uint8)
-        self._words = memory[:_HEAD_BYTES].view(np.int64)
+        self._words = _words(memory)
         self.blocks = {
             slot: memory[start : start + sizes[slot]] for slot, start in offsets.items()
         }
@@ -97,7 +97,7 @@ class PublishedValues:
         with self._guard:
             if number > self._words[_ROUND]:
                 self._rounds.add(number)
-            while (following := int(self._words[_ROUND]) + 1) in self._rounds:
+            while (following := self._words[_ROUND] + 1) in self._rounds:
                 self._rounds.remove(following)
                 self._words[_ROUND] = following
 
@@ -134,7 +134,7 @@ class ValuesReader:
                 f"{memory.nbytes} bytes under another or the same"
             )
         self.version = 0
-        self._words = memory[:_HEAD_BYTES].view(np.int64)
+        self._words = _words(memory)
         self._blocks = {
             slot: memory[start : start + sizes[slot]] for slot, start in offsets.items()
         }
@@ -142,7 +142,7 @@ class ValuesReader:
     @property
     def round(self) -> int:
         """The last round whose numbers are all here."""
-        return int(self._words[_ROUND])
+        return self._words[_ROUND]
 
     @property
     def is_over(self) -> bool:
@@ -164,13 +164,18 @@ class ValuesReader:
             decided = words[_DECIDED]
             if words[_DONE] != decided or words[_ROUND] < at_round or words[_OVER]:
                 return None
-            found, version = int(words[_ROUND]), int(words[_VERSION])
+            found, version = words[_ROUND], words[_VERSION]
             for slot, block in self._blocks.items():
                 np.copyto(places[slot], block)
             if words[_DECIDED] == decided and not words[_OVER]:
                 self.version = version
                 return found
         return None
+
+
+def _words(memory: Bytes) -> "memoryview[int]":
+    """The head, each word read and written as one."""
+    return memory[:_HEAD_BYTES].data.cast("q")
 
 
 def _offsets(sizes: Mapping[int, int]) -> tuple[dict[int, int], int]:

@@ -64,7 +64,7 @@ FIRST_BACK_OFF_S = 0.02
 LONGEST_BACK_OFF_S = 0.5
 MOST_READS = 20  # of a cut in storage that fails, each with the storage's own patience
 
-_AT_ONCE = CommitRound | Forget | ConfirmTracked  # orders that need no time
+_AT_ONCE = frozenset({CommitRound, Forget, ConfirmTracked})  # orders that need no time
 
 logger = logging.getLogger("paceline.server")
 
@@ -89,6 +89,7 @@ class Control:
         """
         self._standing, self._server = standing, standing.server
         self._address, self._timeout_s = address, timeout_s
+        self._pid, self._host = os.getpid(), socket.gethostname()
         # Hanging up would mean death.
         self._coordinator = PatientConnection(
             lambda: coordinator(self._incarnation), keeps_late=True
@@ -167,10 +168,11 @@ class Control:
 
     def _obey_at_once(self, reply: object) -> ServerReport | None:
         """In the thread of who gives orders: obey what needs no time; the next report."""
-        if not (isinstance(reply, Orders) and reply.orders) or any(
-            not isinstance(order, _AT_ONCE) for order in reply.orders
-        ):
+        if not (isinstance(reply, Orders) and reply.orders):
             return None
+        for order in reply.orders:
+            if type(order) not in _AT_ONCE:
+                return None
         try:
             self._obey(reply)
         except Exception as error:  # noqa: BLE001  (raised in the thread of its own)
@@ -190,8 +192,8 @@ class Control:
                 incarnation=self._incarnation,
                 timeline=state.timeline,
                 address=self._address,
-                pid=os.getpid(),
-                host=socket.gethostname(),
+                pid=self._pid,
+                host=self._host,
                 ready=state.is_ready,
                 parts=state.parts(),
                 answers=answers,

@@ -142,24 +142,23 @@ class ServerCore:
             JobFailed: contributors have different hyper-parameters.
         """
         failpoint("server.before_commit")
+        part = order.part
         with self.lock:
-            decision = self.state.commit_round(order)
+            decision, slots = self.state.commit_round(order), self.slots
             contributed = []
             for one in order.contributions:
                 if one.incarnation in decision.incarnations:
-                    push = self.prepared.pop((order.part, one.incarnation))
+                    push = self.prepared.pop((part, one.incarnation))
                     contributed.append(Contributed(one.trainer, one.weight, *push))
             for incarnation in decision.dropped:
-                del self.prepared[order.part, incarnation]
-            follow = self.slots.layouts[order.part].has_followers()
+                del self.prepared[part, incarnation]
+            follow = slots.layouts[part].has_followers()
             hyper = agreed_hyper(
                 order, contributed, may_differ=decision.may_differ, rows_follow=follow
             )
-            actions = self.slots.actions.applying_round(
-                order.part, contributed, hyper, decision.rate
-            )
-            applied = functools.partial(self.slots.lent[order.part].applied, order.round)
-            run = self.slots.line_up(actions, applied, changed=(order.part,))
+            actions = slots.actions.applying_round(part, contributed, hyper, decision.rate)
+            applied = functools.partial(slots.lent[part].applied, order.round)
+            run = slots.line_up(actions, applied, changed=(part,))
             num_bytes = count_bytes(contributed)
         self.runners.run(run, num_bytes)
         failpoint("server.after_commit")

@@ -21,11 +21,12 @@ Waits: `wait_change`, as long as it is told to; Python runs on meanwhile. Any th
 import contextlib
 import ctypes
 import fcntl
+import functools
 import mmap
 import os
 import platform
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final, final
 
 from paceline.errors import UsageError
@@ -131,7 +132,9 @@ _WAIT, _WAKE = 0, 1
 _ALL: Final = (1 << 31) - 1
 _LOWER: Final = (1 << 32) - 1
 
-_system_call: Any = ctypes.CDLL(None).syscall  # C's door: it takes what it is given
+# C's door: it takes what it is given. Of calls that end at once Python need not let go.
+_system_call: Any = ctypes.CDLL(None).syscall
+_short_call: Any = ctypes.PyDLL(None).syscall
 
 
 @final
@@ -159,9 +162,13 @@ def wait_change(memory: ByteArray, start: int, seen: int, timeout_s: float) -> N
     )
 
 
-def wake_all(memory: ByteArray, start: int) -> None:
-    """Wake all who wait for a word, in any process; it has been changed."""
-    _system_call(
+def bell_of(memory: ByteArray, start: int) -> Callable[[], object]:
+    """What wakes all who wait for a word, in any process, once it has been changed.
+
+    The memory has to outlive it.
+    """
+    return functools.partial(
+        _short_call,
         ctypes.c_long(_FUTEX),
         ctypes.c_void_p(memory.ctypes.data + start),
         ctypes.c_int(_WAKE),

@@ -7,8 +7,6 @@ these; `look_again` repeats them until none decides anything more.
 Pure.
 """
 
-from msgspec import structs
-
 from paceline.coordinator.decisions.checkpoints import (
     look_at_cut,
     look_at_saves,
@@ -68,19 +66,19 @@ from paceline.pace.policy import carries_over, is_within
 def look_again(book: Book) -> None:
     """Decide all that can be decided now."""
     before = -1
-    while before != book.num_outcomes():
-        before = book.num_outcomes()
+    while before != book.revision:
+        before = book.revision
         _look_at_the_job(book)
         if book.rounds.open or book.rounds.meets:
             _look_at_open_rounds(book)
         _look_at_questions(book)
-    if book.questions.servers and _may_have_orders(book):
+    if book.questions.servers:
         answer_servers(book)
 
 
 def _look_at_the_job(book: Book) -> None:
     """What was lost or failed, cuts, the pace: nearly always there is nothing of it."""
-    state = book.durable
+    state, questions = book.durable, book.questions
     if state.settling or state.is_returning:
         settle(book)
     if book.clocks.are_told:
@@ -89,50 +87,47 @@ def _look_at_the_job(book: Book) -> None:
         look_at_unreadable(book, book.cutting, book.servers)
     if state.queue.failed:
         _look_at_failed_tasks(book)
-    if book.questions.shares:
+    if questions.shares:
         _look_at_parts(book)
     if _may_be_cut(book):
         look_at_cut(book)
-    if book.wish is not None or book.questions.paces:
+    if book.wish is not None or questions.paces:
         look_at_pace(book)
 
 
 def _look_at_open_rounds(book: Book) -> None:
-    if book.rounds.meets or book.questions.meets:
-        look_at_meetings(book, book.rounds, book.questions)
-    if book.cutting.open is None or book.cutting.open.is_pinned():
+    rounds, questions, cut = book.rounds, book.questions, book.cutting.open
+    if rounds.meets or questions.meets:
+        look_at_meetings(book, rounds, questions)
+    if cut is None or cut.is_pinned():
         _look_at_rounds(book)
-    look_at_standstill(book, book.rounds, book.questions)
+    if len(rounds.open) + len(rounds.meets) > 1:  # of one part nobody waits for another
+        look_at_standstill(book, rounds, questions)
 
 
 def _look_at_questions(book: Book) -> None:
-    if book.questions.steps:
-        look_at_steps(book, book.questions, book.cutting, book.keeping)
-    _look_at_epoch(book)
-    if book.questions.leases:
+    questions = book.questions
+    if questions.steps:
+        look_at_steps(book, questions, book.cutting, book.keeping)
+    if not book.durable.queue.pending:
+        _look_at_epoch(book)
+    if questions.leases:
         _look_at_leases(book)
-    if book.questions.ahead:
+    if questions.ahead:
         _look_at_clocks(book)
-    if book.questions.saves:
-        look_at_saves(book, book.questions, book.cutting)
-
-
-def _may_have_orders(book: Book) -> bool:
-    """Whether there may be an answer for a server that waits."""
-    idle, (cause, _) = book.questions.servers, book.servers.orders_gate
-    is_looked_at = idle.must_look() or cause != book.cause_of_orders()
-    return is_looked_at or idle.first_due_s() <= book.now
+    if questions.saves:
+        look_at_saves(book, questions, book.cutting)
 
 
 def _may_be_cut(book: Book) -> bool:
     """Whether a cut is open, or one may be due: for a question, a time, a stage's end."""
-    if book.cutting.open is not None or book.cutting.trouble is not None:
+    cutting, config = book.cutting, book.config
+    if cutting.open is not None or cutting.trouble is not None or cutting.is_saving:
         return True
-    if book.questions.saves or book.cutting.is_saving or not book.durable.queue.pending:
+    if book.questions.saves or not book.durable.queue.pending:
         return True
-    every_s, every_steps = book.config.cut_every_s, book.config.cut_every_steps
-    is_time = 0 < every_s <= book.now - book.cutting.last_s
-    return is_time or every_steps > 0 or not book.is_cut_whole()
+    is_time = 0 < config.cut_every_s <= book.now - cutting.last_s
+    return is_time or config.cut_every_steps > 0 or not book.is_cut_whole()
 
 
 def end_waits(book: Book) -> None:
@@ -195,19 +190,20 @@ def _is_created(book: Book, part: int) -> bool:
 
 
 def _look_at_rounds(book: Book) -> None:
-    for part in book.rounds.ticked_parts():
+    state, rounds, now = book.durable, book.rounds, book.now
+    for part in rounds.ticked_parts():
+        if carries_over(state.parts[part].plan.spec.pace):
+            rounds.look(part, state, now)
+            if not _may_close(book, part):
+                continue
         # Whose tracked objects are asked for must stand where the round does.
         needs_all = book.keeping.track_from is not None
-        book.rounds.look(part, book.durable, book.now)
-        if not _may_close(book, part):
-            continue
-        committed = book.rounds.decide_round(
-            part, book.durable, book.now, needs_all=needs_all
+        committed = rounds.decide_round(
+            part, state, now, book.count_records, needs_all=needs_all
         )
         if committed is None:
             continue
-        own = sum(one.records for one in committed.contributions)
-        book.commit(structs.replace(committed, records=book.count_records() + own))
+        book.commit(committed)
         book.keeping.applied()  # here, since nobody may be waiting for the answer just now
         waiting = []
         for incarnation in committed.ticked:
@@ -223,18 +219,15 @@ def _look_at_rounds(book: Book) -> None:
 
 
 def _may_close(book: Book, part: int) -> bool:
-    """Whether servers have applied as many rounds as are not kept for them.
+    """With a quorum: whether servers have applied as many rounds as are not kept for them.
 
-    Who waits for all to have pulled the round before knows that by itself; with a quorum,
-    each trainer may have contributed to a round of its own since.
+    Each trainer may have contributed to a round of its own since; who waits for all to
+    have pulled the round before knows that by itself.
     """
-    record = book.durable.parts[part]
-    if not carries_over(record.plan.spec.pace):
-        return True
     if not book.servers_ready():
         return False
     stand = [report.parts[part].applied_round for report in book.servers.reports.values()]
-    return min(stand) >= record.round + 1 - KEPT_ROUNDS
+    return min(stand) >= book.durable.parts[part].round + 1 - KEPT_ROUNDS
 
 
 def _look_at_epoch(book: Book) -> None:

@@ -103,14 +103,15 @@ def plan_orders(
         return ()
     orders: list[Order] = []
     for part, record in sorted(state.parts.items()):
-        orders += _plan_part(record, report.parts.get(part))
+        _plan_part(record, report.parts.get(part), orders)
     if state.cut is not None and report.forgotten_cut < state.cut.cut:
         orders.append(plan_forget(state.cut))
     if state.is_returning and not has_marks:
         orders.append(SendMarks())  # of open tasks only, since the others are forgotten
-    orders += _plan_fences(state, fenced)
-    is_keeper = report.server == min(state.servers, default="")
-    if is_keeper and state.tracked not in {0, report.tracked}:
+    if state.settling:
+        orders += _plan_fences(state, fenced)
+    is_news = state.tracked not in {0, report.tracked}
+    if is_news and report.server == min(state.servers, default=""):
         orders.append(ConfirmTracked(number=state.tracked))
     if open_cut is not None and open_cut.awaits(report.server):
         orders.append(
@@ -124,23 +125,22 @@ def plan_orders(
     return tuple(orders)
 
 
-def _plan_part(record: PartRecord, stands: PartReport | None) -> list[Order]:
-    part, orders = record.plan.spec.part, list[Order]()
+def _plan_part(record: PartRecord, stands: PartReport | None, orders: list[Order]) -> None:
+    part = record.plan.spec.part
     if stands is None:
         orders.append(CreatePart(plan=record.plan))
     elif record.plan.has_ended and not stands.has_ended:
         orders.append(EndPart(part=part))
     applied = stands.applied_round if stands is not None else 0
-    return orders + [
-        CommitRound(part=part, round=r.round, contributions=r.contributions)
-        for r in record.recent
-        if applied < r.round <= record.round
-    ]
+    if applied == record.round:
+        return
+    for r in record.recent:
+        if applied < r.round <= record.round:
+            order = CommitRound(part=part, round=r.round, contributions=r.contributions)
+            orders.append(order)
 
 
 def _plan_fences(state: Durable, fenced: Container[int]) -> list[Fence]:
-    if not state.settling:
-        return []
     rounds, steps = state.committed_rounds(), state.steps
     return [
         Fence(incarnation=i, keys=keys, rounds=rounds, step=steps.get(i, {}))
@@ -194,45 +194,29 @@ def server_reported(book: Book, asker: Asker, report: ServerReport) -> None:
 
 def answer_servers(book: Book) -> None:
     """Send orders to every waiting server for which there are any."""
-    waiting = book.questions.servers
+    waiting, told, state = book.questions.servers, book.servers, book.durable
     due = waiting.due(book.now)
     for server, _ in due:
         waiting.take(server)
-    gate = _what_orders_follow_from(book)
-    for server, parked in due + book.questions.servers.to_look_at(gate):
-        report = book.servers.reports.get(server)
-        if report is None or book.durable.servers.get(server) != report.incarnation:
-            book.questions.servers.take(server)
+    for server, parked in due + waiting.to_look_at(book.cause_of_orders()):
+        report = told.reports.get(server)
+        if report is None or state.servers.get(server) != report.incarnation:
+            waiting.take(server)
             continue
         if book.is_finishing:
             book.reply(parked.ticket, _shut_down(report.incarnation, "the job is over"))
-            book.questions.servers.take(server)
+            waiting.take(server)
             continue
         orders = plan_orders(
-            book.durable,
+            state,
             report,
             open_cut=book.cutting.open,
-            fenced={inc for inc, seen in book.servers.fences.items() if server in seen},
-            has_marks=server in book.servers.marks,
+            fenced={inc for inc, seen in told.fences.items() if server in seen},
+            has_marks=server in told.marks,
         )
         if orders or parked.until_s <= book.now:
             book.reply(parked.ticket, Orders(incarnation=report.incarnation, orders=orders))
-            book.questions.servers.take(server)
-
-
-def _what_orders_follow_from(book: Book) -> object:
-    """All that orders depend on, but the server's own report."""
-    state, cause = book.durable, book.cause_of_orders()
-    known, gate = book.servers.orders_gate
-    if cause != known:
-        gate = (
-            (state.timeline, state.is_returning, book.is_finishing, state.tracked),
-            (state.generation, state.committed_rounds(), tuple(state.settling)),
-            None if state.cut is None else state.cut.cut,
-            None if book.cutting.open is None else book.cutting.open.cut,
-        )
-        book.servers.orders_gate = (cause, gate)
-    return gate
+            waiting.take(server)
 
 
 def launcher_reported(book: Book, asker: Asker, report: LauncherReport) -> None:

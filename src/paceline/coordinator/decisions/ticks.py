@@ -100,7 +100,8 @@ def may_tick(state: Durable, tick: Tick) -> bool:
 def ticked(book: Book, tick: Tick) -> None:
     """A window has its effect: tasks go on, or are done."""
     book.keeping.applied()
-    _note_refused(book, tick)
+    if tick.refused:
+        _note_refused(book, tick)
     queue, (stage, epoch, spans) = book.durable.queue, tick.window
     if (stage, epoch) != (queue.stage, queue.epoch):
         return
@@ -207,8 +208,10 @@ def told_records(page: Page, tick: Tick) -> int:
     part = page.durable.parts[tick.part]
     if carries_over(part.plan.spec.pace):  # its push may be in a later round than it says
         return page.durable.round_records
-    known = (outcome.records for outcome in part.recent if outcome.round == tick.round)
-    return next(known, page.durable.round_records)
+    for outcome in part.recent:
+        if outcome.round == tick.round:
+            return outcome.records
+    return page.durable.round_records
 
 
 def give_back(

@@ -21,6 +21,7 @@ from paceline.coordinator.durable import Durable, restore
 from paceline.coordinator.durable.outcomes import (
     AnyOutcome,
     LeaseGranted,
+    StepCommitted,
     TaskDone,
     TaskFailed,
     TaskReturned,
@@ -41,7 +42,8 @@ from paceline.pace.policy import is_in_step, staleness_of, updates_in_rounds
 from paceline.parking import PARK_S, KeyT, Parking
 
 NOT_TRAINING = "no loop over batches is running yet"
-_OF_TASKS = (LeaseGranted, TaskDone, TaskReturned, TaskFailed)
+# Of these no order of a server follows.
+_NO_ORDERS = {LeaseGranted, TaskDone, TaskReturned, TaskFailed, StepCommitted}
 
 
 class PaceWish(NamedTuple):
@@ -70,7 +72,7 @@ class Page(ABC):
         """Decide an outcome: from here on it is so."""
         restore(outcome, self.durable)
         self.revision += 1
-        if not isinstance(outcome, _OF_TASKS):
+        if type(outcome) not in _NO_ORDERS:
             self.orders_revision += 1
         self._outcomes.append(outcome)
 
@@ -105,10 +107,6 @@ class Page(ABC):
         parked = Parked(asker.ticket, asker.role, message, until_s=until_s, since_s=since_s)
         waiting.park(key, parked)
 
-    def num_outcomes(self) -> int:
-        """Outcomes of this event so far."""
-        return len(self._outcomes)
-
     def take(self) -> tuple[list[AnyOutcome], list[Effect]]:
         """Outcomes and effects of this event, in order."""
         taken = self._outcomes, self._effects
@@ -126,8 +124,13 @@ class Page(ABC):
 
     def is_cut_whole(self) -> bool:
         """Whether there is a cut, and all shared parts lie in it."""
-        cut = self.durable.cut
-        return cut is not None and self.durable.parts.keys() == set(cut.parts)
+        cut, parts = self.durable.cut, self.durable.parts
+        if cut is None or len(cut.parts) != len(parts):
+            return False
+        for part in cut.parts:  # noqa: SIM110  (asked at every event)
+            if part not in parts:
+                return False
+        return True
 
     def sync_parts(self) -> list[int]:
         """Parts that are updated in rounds."""

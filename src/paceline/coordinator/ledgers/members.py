@@ -129,7 +129,6 @@ class Reports:
         self.fences: dict[int, dict[str, tuple[MarkEntry, ...]]] = {}
         self.marks: dict[str, MarksReport] = {}  # {server id: after a return}
         self.to_replace: dict[str, int] = {}  # {server id: pid of its dead process}
-        self.orders_gate: tuple[object, object] = (None, None)  # (of what, what it came to)
         self._count = count
 
     def are_ready(self, state: Durable) -> bool:

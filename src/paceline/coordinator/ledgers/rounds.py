@@ -27,6 +27,7 @@ exchange of the same members the same.
 Pure.
 """
 
+from collections.abc import Callable
 from typing import final
 
 from paceline.coordinator.durable import Durable
@@ -108,16 +109,23 @@ class Rounds:
         return self.open.get(part, {}).keys() | self.meets.get(part, {}).keys()
 
     def decide_round(
-        self, part: int, state: Durable, now_s: float, *, needs_all: bool = False
+        self,
+        part: int,
+        state: Durable,
+        now_s: float,
+        count_records: Callable[[], int],
+        *,
+        needs_all: bool = False,
     ) -> RoundCommitted | None:
         """The open round of a part, closed, if the pace does without whoever is missing.
 
-        With ``needs_all`` it does without nobody.
+        With ``needs_all`` it does without nobody. ``count_records`` of the job before it.
         """
-        ticks = self.open.get(part, {})
+        ticks = self.open.get(part)
         if not ticks:
             return None
-        pace = state.parts[part].plan.spec.pace
+        record = state.parts[part]
+        pace = record.plan.spec.pace
         if carries_over(pace):
             if not self._may_close(part, state, now_s):
                 return None
@@ -125,9 +133,9 @@ class Rounds:
             return None
         if not self._is_one_exchange(part, state):
             return None
-        prepared = {t: tick for t, tick in sorted(ticks.items()) if tick.is_prepared}
-        total = sum(tick.records for tick in prepared.values())
-        contributions = tuple(
+        prepared = [(t, tick) for t, tick in sorted(ticks.items()) if tick.is_prepared]
+        total = sum([tick.records for _, tick in prepared])
+        contributions = [
             Contribution(
                 trainer,
                 tick.incarnation,
@@ -136,8 +144,8 @@ class Rounds:
                 tick.records,
                 weigh(pace, tick.records, total),
             )
-            for trainer, tick in prepared.items()
-        )
+            for trainer, tick in prepared
+        ]
         del self.open[part]
         self.meets.pop(part, None)
         if part in self._quorums:
@@ -145,10 +153,11 @@ class Rounds:
             self._went_on_s |= dict.fromkeys(ticks, now_s)
         return RoundCommitted(
             part,
-            state.parts[part].round + 1,
-            contributions,
-            tuple(sorted(tick.incarnation for tick in ticks.values())),
-            tuple(sorted(t.incarnation for t in ticks.values() if not t.ends_step)),
+            record.round + 1,
+            tuple(contributions),
+            tuple(sorted([tick.incarnation for tick in ticks.values()])),
+            tuple(sorted([t.incarnation for t in ticks.values() if not t.ends_step])),
+            count_records() + total,
         )
 
     def without_exchange(self, part: int) -> set[str]:
@@ -238,11 +247,10 @@ class Rounds:
         return names == {exchange_name(state.timeline, part, at_round, bringing)}
 
     def look(self, part: int, state: Durable, now_s: float) -> None:
-        """Note who has come to the open round of a part, if a quorum closes it."""
+        """Note who has come to the open round of a part, which a quorum closes."""
         pace = state.parts[part].plan.spec.pace
         wanted = quorum_of(pace)
-        if wanted is None:
-            return
+        assert wanted is not None, f"part {part} waits for all"
         quorum = self._quorums.setdefault(part, Quorum())
         ticks = self.open.get(part, {})
         for trainer in sorted(ticks.keys() - quorum.here):

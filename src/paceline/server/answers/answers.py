@@ -98,6 +98,8 @@ class Waiters(Generic[KeyT]):
 
     def look_again(self) -> None:
         """Something has changed: answer what can be answered now."""
+        if not self.parked:  # whoever comes just now is decided behind the change
+            return
         with self._standing.lock:
             keys = list(self.parked)
         for key in keys:

@@ -13,8 +13,8 @@ the one that brings a push runs what it lets happen, and whatever waits at the s
 """
 
 import functools
+import threading
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
 from typing import NamedTuple, final
 
 import msgspec
@@ -36,7 +36,7 @@ from paceline.server.requests.contents import (
     read_early,
     read_others,
 )
-from paceline.server.slots import Action, at_rate, nothing
+from paceline.server.slots import Action, at_rate
 from paceline.server.standing import ServerCore
 from paceline.transport.service import Peer, Reply, own
 
@@ -80,9 +80,8 @@ class Pushes:
             refused = early if isinstance(early, Refusal | Waiting) else None
             give(reply, refused or invalid(message, error))
             return
-        with ExitStack() as deciding:
-            deciding.enter_context(standing.lock)
-            answer = self._decide(message, read, reply, decided=deciding.close)
+        with standing.lock:
+            answer = self._decide(message, read, reply)
         if armed and isinstance(answer, Pushed) and answer.verdict in {"prepared", "held"}:
             failpoint("server.after_prepare")
         if isinstance(answer, msgspec.Struct):
@@ -112,13 +111,8 @@ class Pushes:
         sent_bytes = contents.num_bytes if coded_bytes is None else coded_bytes
         return _Read(layout, contents, sent_bytes)
 
-    def _decide(
-        self, message: Push, read: _Read | None, reply: Reply, decided: Action
-    ) -> Message | Action:
-        """Under the lock: the answer, or what leads to it.
-
-        ``decided`` lets the lock go: a push that is applied at once is, in here.
-        """
+    def _decide(self, message: Push, read: _Read | None, reply: Reply) -> Message | Action:
+        """Under the lock: the answer, or what leads to it, outside of the lock."""
         standing, part = self._standing, message.part
         if read is None or standing.slots.layouts.get(part) is not read.layout:
             refusal = standing.state.may_change(message)
@@ -137,13 +131,16 @@ class Pushes:
             return self._answer(message, contents, decision, reply)
         if decision.rate != 1.0:
             contents = at_rate(contents, decision.rate)
-        version, last = decision.version, decision.last
+        version = decision.version
         pushed = Pushed(verdict="applied", version=version)
-        done = functools.partial(self._acknowledge, pushed, reply, last)
-        slots, who = decision.slots, message.incarnation
-        push = standing.slots.push
-        is_over = push(part, contents, slots, version, who, done, placed=decided)
-        return done if is_over else nothing
+        return standing.slots.line_up(
+            standing.slots.applying(part, contents, decision.slots),
+            functools.partial(self._acknowledge, pushed, reply, decision.last),
+            message.incarnation,
+            changed=(part,),
+            version=version,
+            asker=threading.get_ident(),
+        )
 
     def _why_not(self, message: Push, read: _Read) -> Refusal | Waiting | None:
         """Why a push is not even decided; if it is, what came ahead of it is with it."""
@@ -153,9 +150,9 @@ class Pushes:
             if isinstance(early, Refusal | Waiting):
                 return early
             contents.blocks.update(early)
-        of_part = f"part-{message.part}"
-        standing.traffic[f"{of_part}.gradient_bytes"] += contents.num_bytes
-        standing.traffic[f"{of_part}.gradient_bytes_sent"] += read.sent_bytes
+        what, traffic = f"part-{message.part}.gradient_bytes", standing.traffic
+        traffic[what] += contents.num_bytes
+        traffic[what + "_sent"] += read.sent_bytes
         if not standing.slots.full:
             return None
         touched = (*contents.blocks, *contents.sparse, *contents.rows)
@@ -179,7 +176,7 @@ class Pushes:
         verdict = decision.verdict
         if verdict == "repeat":
             return self._waiting("the push is being applied")
-        version = self._standing.state.stands_at(message.part).version
+        version = self._standing.state.part(message.part).version
         if verdict in {"duplicate", "late", "void", "again"}:
             return Pushed(verdict=verdict, version=version)
         if verdict == "prepare":
@@ -241,7 +238,7 @@ def read_push(layout: PartLayout, push: Push, buffers: Sequence[Bytes]) -> PushC
         block = layout.blocks.get(slot)
         if block is None or block.row_bytes or buffer.nbytes != block.num_bytes:
             raise misfit(layout, slot, buffer)
-        blocks[slot] = torch.from_numpy(buffer).view(block.dtype)
+        blocks[slot] = torch.frombuffer(buffer, dtype=block.dtype)  # of a byte at least
         num_bytes += block.num_bytes
     if not (num_pairs or push.stepped or push.then or layout.compensation is not None):
         return PushContents(push.hyper, blocks, {}, {}, num_bytes=num_bytes)
@@ -254,8 +251,10 @@ def read_push(layout: PartLayout, push: Push, buffers: Sequence[Bytes]) -> PushC
 
 def _require_window(layout: PartLayout, push: Push) -> None:
     spans = push.window.spans
-    is_whole = all(0 <= span.first <= span.last for span in spans)
-    if not is_whole or len({span.task for span in spans}) != len(spans):
+    is_whole = len(spans) < 2 or len({span.task for span in spans}) == len(spans)
+    for _, first, last in spans:
+        is_whole = is_whole and 0 <= first <= last
+    if not is_whole:
         raise UsageError(f"expected a window of one or more batches, got {push.window}")
     # What belongs to no batch is applied at once, and only numbers that nobody trains.
     if not spans and (layout.learns() or push.round is not None):
@@ -271,11 +270,14 @@ def _require_hyper(layout: PartLayout, hyper: tuple[Hyper, ...]) -> None:
             f"parameter groups, got {len(hyper)}"
         )
     for index, (agreed, came) in enumerate(zip(layout.groups, hyper, strict=True)):
-        for name in agreed.keys() & came.keys():
-            if not _is_alike(agreed[name], came[name]):
+        for name, known in agreed.items():
+            value = came.get(name, known)
+            if type(value) is type(known) is not tuple:  # by far the most
+                continue
+            if not _is_alike(known, value):
                 raise UsageError(
                     f"part {layout.part}, group {index}: expected {name} to be like "
-                    f"{agreed[name]!r}, got {came[name]!r}"
+                    f"{known!r}, got {value!r}"
                 )
 
 

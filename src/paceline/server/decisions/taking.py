@@ -68,19 +68,19 @@ class Marks:
 
     def decide(self, window: Window, slots: tuple[int, ...]) -> WindowDecision:
         """What a window would do to ``slots``; changes nothing."""
-        state = list(zip(window.task_keys(), window.spans, strict=True))
+        spans, keys = window.spans, window.task_keys()
+        state = [(key, first - 1) for key, (_, first, _) in zip(keys, spans, strict=True)]
         fresh = []
         for slot in slots:
             marks = self._marks[slot]
-            is_behind = is_below = True
-            for key, (_, first, last) in state:
-                mark = marks.get(key, NO_BATCH)
-                is_behind = is_behind and first == mark + 1
-                is_below = is_below and last <= mark
-            if is_behind:
+            for key, before in state:
+                if marks.get(key, NO_BATCH) != before:
+                    break
+            else:
                 fresh.append(slot)
-            elif not is_below:
-                found = [marks.get(key, NO_BATCH) for key, _ in state]
+                continue
+            found = [marks.get(key, NO_BATCH) for key in keys]
+            if any(mark < span.last for mark, span in zip(found, spans, strict=True)):
                 reason = (
                     f"window {window} neither starts behind the marks {found} of slot "
                     f"{slot} nor lies below them"
@@ -202,11 +202,14 @@ class Taking(ABC):  # noqa: B024  (only ever what `ServerState` builds on)
     def may_change(self, message: _Change) -> Refusal | None:
         """Why a change of a part is refused, whatever it stands at; None if it is not."""
         refusal = self.refusal_of(message) or self._fence_of(message)
-        if refusal is None and message.part not in self._parts:
+        if refusal is not None:
+            return refusal
+        part = self._parts.get(message.part)
+        if part is None:
             return self._refuse("not_ready", f"part {message.part} is not here yet")
-        if refusal is None and self._parts[message.part].has_ended:
+        if part.has_ended:
             return self._refuse("mismatch", HAS_ENDED.format(part=message.part))
-        return refusal
+        return None
 
     def has_part(self, part: int) -> bool:
         """Whether a part is here."""

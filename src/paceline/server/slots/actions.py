@@ -128,23 +128,27 @@ class SlotActions:
     ) -> Actions:
         """Take one optimizer step on each slot that any contributor has numbers for."""
         actions: Actions = {}
-        hyper = _hyper_at_rate(hyper, rate)
-        how = self._layouts[part].row_step(hyper, rate)
+        shard, hyper = self._shard, _hyper_at_rate(hyper, rate)
         for one in contributed:
-            for slot in one.contents.blocks:
-                bundle = self._shard.bundles[slot]
+            contents = one.contents
+            for slot in contents.blocks:
+                bundle = shard.bundles[slot]
                 if bundle.lead not in actions:
                     actions[bundle.lead] = functools.partial(
                         apply_block_round, bundle, contributed, hyper[bundle.group]
                     )
-            for slot in one.contents.sparse.keys() - actions.keys():
-                group = self._group(part, slot, hyper)
+            for slot in contents.sparse:
+                if slot not in actions:
+                    group = self._group(part, slot, hyper)
+                    actions[slot] = functools.partial(
+                        apply_sparse_round, shard, slot, contributed, group
+                    )
+        touched = {slot: None for one in contributed for slot in one.contents.rows}
+        if touched:
+            how = self._layouts[part].row_step(hyper, rate)
+            for slot in touched:
                 actions[slot] = functools.partial(
-                    apply_sparse_round, self._shard, slot, contributed, group
-                )
-            for slot in one.contents.rows.keys() - actions.keys():
-                actions[slot] = functools.partial(
-                    apply_rows_round, self._shard, slot, contributed, how
+                    apply_rows_round, shard, slot, contributed, how
                 )
         return actions
 

@@ -17,7 +17,8 @@ from paceline.messages.data import ValuesPlace
 from paceline.params.published import KEY_BYTES, ROUND_START, PublishedValues, bytes_needed
 from paceline.server.requests import PartLayout
 from paceline.server.requests.contents import Bytes
-from paceline.transport.shared_memory import LentMemory, is_supported, wake_all
+from paceline.server.slots.turns import Action, nothing
+from paceline.transport.shared_memory import LentMemory, bell_of, is_supported
 
 _log = logging.getLogger("paceline.server")
 
@@ -35,6 +36,7 @@ class LentValues:
         """Make room for the part's blocks, if the system allows."""
         self.values: PublishedValues | None = None
         self._memory: LentMemory | None = None
+        self._wake: Action = nothing  # lets trainers look that wait for a round
         self.place: ValuesPlace | None = None
         has_others = any(block.row_bytes for block in layout.blocks.values())
         is_coded = any(block.value_codec for block in layout.blocks.values())
@@ -49,6 +51,7 @@ class LentValues:
             return
         guard = threading.Lock()
         self.values = PublishedValues(self._memory.array, sizes, key, guard)
+        self._wake = bell_of(self._memory.array, ROUND_START)
         self.place = ValuesPlace(os.getpid(), self._memory.fd, num_bytes, key)
 
     def block(self, slot: int) -> Bytes | None:
@@ -73,8 +76,3 @@ class LentValues:
             self._wake()
             self._memory.close()
         self.place = None
-
-    def _wake(self) -> None:
-        """Let trainers look that wait for a round."""
-        assert self._memory is not None
-        wake_all(self._memory.array, ROUND_START)

@@ -81,15 +81,16 @@ def apply_block_round(
     bundle: Bundle, contributed: Sequence[Contributed], hyper: Hyper
 ) -> None:
     """Take one step of each dense block that anybody of a round has a gradient for."""
+    having = [(one.contents.blocks, one.slots, one.weight) for one in contributed]
     gradients = {}
     for slot in bundle.blocks:
-        found = [
-            (one.contents.blocks[slot], one.weight)
-            for one in contributed
-            if slot in one.slots and slot in one.contents.blocks
-        ]
+        found, weights = [], []
+        for blocks, slots, weight in having:
+            if slot in slots and slot in blocks:
+                found.append(blocks[slot])
+                weights.append(weight)
         if found:
-            gradients[slot] = weighted_sum(*zip(*found, strict=True))
+            gradients[slot] = weighted_sum(found, weights)
     if gradients:
         bundle.apply(gradients, hyper)
 

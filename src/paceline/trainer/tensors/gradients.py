@@ -22,6 +22,7 @@ import statistics
 import weakref
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Sequence
+from operator import attrgetter
 from typing import Final, NamedTuple, final
 
 import torch
@@ -70,6 +71,9 @@ class Outline(NamedTuple):
     parameters: set[int]  # those with a gradient
     has_rows: bool  # of tables
 
+
+_GRADIENT: Final = attrgetter("grad")
+_VERSION: Final = attrgetter("_version")
 
 Join = Callable[[Gradients, GatherChoice], Gradients]
 """What this process has -> what all processes of the trainer have together."""
@@ -143,9 +147,11 @@ class StepGradients:
             self.drop_rows()
         dense = dict(self.kept)
         if choice.with_step and not is_refused:
-            for index, new in self.there(only_fresh=choice.only_fresh).items():
-                kept = dense.get(index)
-                dense[index] = new if kept is None else kept.to(new.device) + new
+            there = self.there(only_fresh=choice.only_fresh)
+            dense |= there
+            for index in self.kept.keys() & there.keys():
+                new = there[index]
+                dense[index] = self.kept[index].to(new.device) + new
             self._keep_rows()
         return Gradients(dense, dict(self._kept_rows))
 
@@ -191,12 +197,11 @@ class StepGradients:
             self._parameters[index].grad = None
 
     def _found(self, *, only_fresh: bool) -> dict[int, torch.Tensor]:
-        return {
-            index: parameter.grad
-            for index, parameter in enumerate(self._parameters)
-            if parameter.grad is not None
-            and not (only_fresh and self._holds(index, parameter.grad))
-        }
+        gradients = enumerate(map(_GRADIENT, self._parameters))
+        found = {index: one for index, one in gradients if one is not None}
+        if only_fresh:
+            return {i: one for i, one in found.items() if not self._holds(i, one)}
+        return found
 
     def _holds(self, index: int, gradient: torch.Tensor) -> bool:
         spent = self._spent.get(index)
@@ -205,10 +210,10 @@ class StepGradients:
         )
 
     def _spend(self) -> None:
-        self._spent = {
-            index: (weakref.ref(gradient), gradient._version)
-            for index, gradient in self._found(only_fresh=False).items()
-        }
+        found = self._found(only_fresh=False)
+        there = found.values()
+        marks = zip(map(weakref.ref, there), map(_VERSION, there), strict=True)
+        self._spent = dict(zip(found, marks, strict=True))
 
     def _keep_rows(self) -> None:
         for table in self._tables:

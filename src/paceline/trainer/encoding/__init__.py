@@ -16,6 +16,7 @@ from paceline.trainer.encoding.tensor_bytes import (
     ParameterMemory,
     PartMemory,
     all_finite,
+    are_plain,
     byte_array,
     cut,
     on_cpu,

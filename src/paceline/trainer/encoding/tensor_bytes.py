@@ -4,7 +4,7 @@ Pure; any thread may call.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from operator import attrgetter
 from typing import Final, NamedTuple, final
 
@@ -15,6 +15,15 @@ from paceline.messages.shared import Block
 from paceline.params.sparse import Int64s
 from paceline.trainer.encoding.gpu_staging import Copies, CopiesOf, Home, copies_of
 from paceline.transport.frames import ByteArray
+
+# For `map`: parts of many tensors are looked at several times a step.
+_BESIDE: Final = attrgetter("beside")
+_COUNT: Final = torch.Tensor.numel
+_IS_CONTIGUOUS: Final = torch.Tensor.is_contiguous
+_IS_CPU: Final = attrgetter("is_cpu")
+_IS_IN_GRAPH: Final = attrgetter("requires_grad")
+_LAYOUT: Final = attrgetter("layout")
+_PLACE: Final = torch.Tensor.data_ptr
 
 
 def byte_array(tensor: torch.Tensor) -> ByteArray:
@@ -35,6 +44,13 @@ def plain(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.contiguous()
 
 
+def are_plain(tensors: Collection[torch.Tensor]) -> bool:
+    """Whether `plain` would say the same of all of them, which takes longer to find out."""
+    if any(map(_IS_IN_GRAPH, tensors)) or not {*map(_LAYOUT, tensors)} <= {torch.strided}:
+        return False
+    return all(map(_IS_CONTIGUOUS, tensors))
+
+
 def on_cpu(tensor: torch.Tensor) -> torch.Tensor:
     """The values on the CPU, dense and contiguous: the tensor itself where it is so."""
     return plain(tensor).cpu()
@@ -42,8 +58,6 @@ def on_cpu(tensor: torch.Tensor) -> torch.Tensor:
 
 # Numbers of a tensor that are copied faster than torch makes it a view.
 SMALL: Final = 1 << 14
-
-_COUNT: Final = torch.Tensor.numel
 
 
 class Packed(NamedTuple):
@@ -176,11 +190,6 @@ class ParameterMemory:
         self._is_beside_whole, self._rows = False, []
 
 
-_BESIDE: Final = attrgetter("beside")
-_IS_CPU: Final = attrgetter("is_cpu")
-_PLACE: Final = torch.Tensor.data_ptr
-
-
 @final
 class PartMemory:
     """Where the values of a part's parameters are read from and land."""
@@ -214,7 +223,7 @@ class PartMemory:
         found = self._parameters
         if self._is_apart or not all(map(_IS_CPU, found)):
             return None
-        is_own = all(map(torch.Tensor.is_contiguous, found))
+        is_own = all(map(_IS_CONTIGUOUS, found))
         return list(map(_PLACE, found)) if is_own else None
 
     def settle(self) -> None:

@@ -30,7 +30,7 @@ from torch import nn
 
 from paceline.config import Pace
 from paceline.pace.guards import most_norm
-from paceline.trainer.encoding import plain
+from paceline.trainer.encoding import are_plain, plain
 from paceline.trainer.rows import EmbeddingRows, TableRows
 from paceline.trainer.rows.routing import RowGradient
 from paceline.trainer.tensors.sparse_weights import sparse_on_cpu
@@ -108,9 +108,12 @@ class StepGradients:
 
     def there(self, *, only_fresh: bool) -> dict[int, torch.Tensor]:
         """{parameter index: its gradient}, plain; ``only_fresh``: that no step has used."""
+        found = self._found(only_fresh=only_fresh)
+        if not self.sparse and are_plain(found.values()):
+            return found
         return {
             index: (sparse_on_cpu if index in self.sparse else plain)(gradient)
-            for index, gradient in self._found(only_fresh=only_fresh).items()
+            for index, gradient in found.items()
         }
 
     def begin_step(self, *, is_scaled: bool) -> None:

@@ -13,7 +13,6 @@ from paceline.trainer.encoding.gpu_staging import HostGradients
 from paceline.trainer.encoding.state_codec import decode_state, encode_state
 from paceline.trainer.encoding.tensor_bytes import (
     Packed,
-    ParameterMemory,
     PartMemory,
     all_finite,
     are_plain,

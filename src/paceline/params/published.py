@@ -166,7 +166,7 @@ class ValuesReader:
                 return None
             found, version = words[_ROUND], words[_VERSION]
             for slot, block in self._blocks.items():
-                np.copyto(places[slot], block)
+                places[slot][:] = block
             if words[_DECIDED] == decided and not words[_OVER]:
                 self.version = version
                 return found

@@ -73,6 +73,6 @@ def test_gradients_go_ahead_of_their_push_only_where_the_pace_lets_them() -> Non
 def test_values_may_come_while_the_user_computes_only_where_pushes_overlap() -> None:
     numbers, spec, _ = shared()
     apart = follow(numbers, spec, Async(pull_every=2))
-    assert all(memory.is_apart for memory in numbers.values.memory)
+    assert numbers.values.memory.is_apart
     follow(numbers, apart, Sync())
-    assert not any(memory.is_apart for memory in numbers.values.memory)
+    assert not numbers.values.memory.is_apart

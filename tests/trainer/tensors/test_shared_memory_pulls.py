@@ -27,7 +27,7 @@ from paceline.params.published import (
     PublishedValues,
     bytes_needed,
 )
-from paceline.trainer.encoding.tensor_bytes import ParameterMemory
+from paceline.trainer.encoding.tensor_bytes import PartMemory
 from paceline.trainer.tensors import shared_memory_pulls as direct_pulls
 from paceline.trainer.tensors.shared_memory_pulls import DirectPulls
 
@@ -58,8 +58,8 @@ class Both:
         self.landed = 0
         self.waited: list[int] = []
         self.happens: Callable[[], object] = int  # while it waits
-        memory = [ParameterMemory(self.parameter)]
-        self.pulls = DirectPulls(memory, self._land, self._wait)
+        self.memory = PartMemory([self.parameter])
+        self.pulls = DirectPulls(self.memory, self._land, self._wait)
         self.pulls.follow(make_plan())
         self.found: Any = self.bytes
 
@@ -104,6 +104,44 @@ def test_once_the_place_is_known_values_are_read_there(both: Both) -> None:
     assert both.pulls.read(SERVER, pull) == Pulled(slots=(0,), round=0)
     assert both.parameter.tolist() == [3.0] * 6
     assert both.landed == 1
+
+
+def _lies_elsewhere(parameter: nn.Parameter) -> None:
+    parameter.data = parameter.data.clone()
+
+
+def _has_gaps(parameter: nn.Parameter) -> None:
+    parameter.data = torch.zeros(6, 2)[:, 0]
+
+
+@pytest.mark.parametrize("move", [_lies_elsewhere, _has_gaps])
+def test_values_are_read_to_where_a_parameter_is_by_now(
+    both: Both, move: Callable[[nn.Parameter], None]
+) -> None:
+    pull = both.find()
+    both.fill(3.0)
+    assert both.pulls.read(SERVER, pull) is not None
+    move(both.parameter)
+    both.fill(4.0)
+    assert both.pulls.read(SERVER, pull) is not None
+    both.memory.settle()
+    assert both.parameter.tolist() == [4.0] * 6
+    both.fill(5.0)
+    assert both.pulls.read(SERVER, pull) is not None
+    both.memory.settle()
+    assert both.parameter.tolist() == [5.0] * 6
+
+
+def test_values_that_may_come_at_any_time_are_read_beside_from_then_on(both: Both) -> None:
+    pull = both.find()
+    both.fill(3.0)
+    assert both.pulls.read(SERVER, pull) is not None
+    both.memory.let_land(apart=True)
+    both.fill(4.0)
+    assert both.pulls.read(SERVER, pull) is not None
+    assert both.parameter.tolist() == [3.0] * 6
+    both.memory.settle()
+    assert both.parameter.tolist() == [4.0] * 6
 
 
 @pytest.mark.parametrize("found", [None, np.zeros(bytes_needed(SIZES), np.uint8)])

@@ -12,10 +12,13 @@ from paceline.trainer.encoding.compression import GradientCoding
 from paceline.trainer.encoding.gpu_staging import HostGradients
 from paceline.trainer.encoding.state_codec import decode_state, encode_state
 from paceline.trainer.encoding.tensor_bytes import (
-    ParameterMemory,
+    Packed,
+    PartMemory,
     all_finite,
+    are_plain,
     byte_array,
     cut,
     on_cpu,
+    packed,
     plain,
 )

@@ -4,15 +4,26 @@ Pure; any thread may call.
 """
 
 import math
-from collections.abc import Sequence
-from typing import final
+from collections.abc import Collection, Mapping, Sequence
+from operator import attrgetter
+from typing import Final, NamedTuple, final
 
 import torch
+from torch._utils import _flatten_dense_tensors
 
 from paceline.messages.shared import Block
 from paceline.params.sparse import Int64s
 from paceline.trainer.encoding.gpu_staging import Copies, CopiesOf, Home, copies_of
 from paceline.transport.frames import ByteArray
+
+# For `map`: parts of many tensors are looked at several times a step.
+_BESIDE: Final = attrgetter("beside")
+_COUNT: Final = torch.Tensor.numel
+_IS_CONTIGUOUS: Final = torch.Tensor.is_contiguous
+_IS_CPU: Final = attrgetter("is_cpu")
+_IS_IN_GRAPH: Final = attrgetter("requires_grad")
+_LAYOUT: Final = attrgetter("layout")
+_PLACE: Final = torch.Tensor.data_ptr
 
 
 def byte_array(tensor: torch.Tensor) -> ByteArray:
@@ -26,15 +37,67 @@ def byte_array(tensor: torch.Tensor) -> ByteArray:
 
 def plain(tensor: torch.Tensor) -> torch.Tensor:
     """The values on their device, dense and contiguous: its memory where it is so."""
-    tensor = tensor.detach()
+    if tensor.requires_grad:
+        tensor = tensor.detach()
     if tensor.layout != torch.strided:
         tensor = tensor.to_dense()
     return tensor.contiguous()
 
 
+def are_plain(tensors: Collection[torch.Tensor]) -> bool:
+    """Whether `plain` would say the same of all of them, which takes longer to find out."""
+    if any(map(_IS_IN_GRAPH, tensors)) or not {*map(_LAYOUT, tensors)} <= {torch.strided}:
+        return False
+    return all(map(_IS_CONTIGUOUS, tensors))
+
+
 def on_cpu(tensor: torch.Tensor) -> torch.Tensor:
     """The values on the CPU, dense and contiguous: the tensor itself where it is so."""
     return plain(tensor).cpu()
+
+
+# Numbers of a tensor that are copied faster than torch makes it a view.
+SMALL: Final = 1 << 14
+
+
+class Packed(NamedTuple):
+    """Tensors of the host as bytes: ``arrays``.
+
+    ``copies``: all of those whose numbers were copied; ``own``: the others, whose bytes
+    are their own memory.
+    """
+
+    arrays: dict[int, ByteArray]
+    copies: list[torch.Tensor]
+    own: dict[int, torch.Tensor]
+
+
+def packed(tensors: Mapping[int, torch.Tensor]) -> Packed:
+    """Contiguous tensors as bytes: small ones of a dtype are copied by one call."""
+    arrays: dict[int, ByteArray] = {}
+    own: dict[int, torch.Tensor] = {}
+    copies: list[torch.Tensor] = []
+    small: dict[torch.dtype, dict[int, int]] = {}  # {dtype: {index: numbers}}
+    counts = map(_COUNT, tensors.values())
+    for (index, tensor), count in zip(tensors.items(), counts, strict=True):
+        if count <= SMALL:
+            small.setdefault(tensor.dtype, {})[index] = count
+        else:
+            own[index] = tensor
+    for together in small.values():
+        found = [tensors[index] for index in together]
+        if len(found) == 1:
+            own.update(zip(together, found, strict=True))
+            continue
+        flat: torch.Tensor = _flatten_dense_tensors(found)  # type: ignore[no-untyped-call]  # torch's door
+        copies.append(flat)
+        array, size, start = byte_array(flat), flat.element_size(), 0
+        for index, count in together.items():
+            stop = start + count * size
+            arrays[index] = array[start:stop]
+            start = stop
+    arrays |= {index: byte_array(tensor) for index, tensor in own.items()}
+    return Packed(arrays, copies, own)
 
 
 @final
@@ -44,6 +107,9 @@ class ParameterMemory:
     A contiguous CPU parameter is its own memory; any other has a copy beside it, which
     `settle` brings home: the user may move it to another device at any time. So has every
     one whose values may come at any time (``apart``).
+
+    Attributes:
+        beside: the copy, once there is one.
     """
 
     def __init__(
@@ -57,7 +123,7 @@ class ParameterMemory:
         self._parameter, self._copies_of = parameter, copies_of  # None: the CPU needs none
         self._where = 0
         self._array: ByteArray | None = None
-        self._beside: Home | None = None
+        self.beside: Home | None = None
         self._is_beside_whole = True  # whether all of it is to be brought home, or `_rows`
         self._rows: list[torch.Tensor] = []
 
@@ -84,7 +150,7 @@ class ParameterMemory:
         numbers = torch.from_numpy(rows)
         source = torch.from_numpy(values).view(self._parameter.dtype)
         place.view(-1, dim).index_copy_(0, numbers, source.view(-1, dim))
-        if self._beside is not None:
+        if self.beside is not None:
             self._rows.append(numbers + block.start // dim)
 
     def _place(self, block: Block) -> ByteArray:
@@ -94,12 +160,12 @@ class ParameterMemory:
         if is_own and copies is None and not self.is_apart:
             if self._array is None or self._where != parameter.data_ptr():
                 self._array, self._where = byte_array(parameter), parameter.data_ptr()
-                self._beside = None
-        elif self._beside is None:
-            self._beside = Home(parameter, copies)
-            self._array, self._where = byte_array(self._beside.tensor), 0
+                self.beside = None
+        elif self.beside is None:
+            self.beside = Home(parameter, copies)
+            self._array, self._where = byte_array(self.beside.tensor), 0
         else:
-            self._beside.wait_free()
+            self.beside.wait_free()
         assert self._array is not None
         return cut(self._array, block, size)
 
@@ -111,7 +177,7 @@ class ParameterMemory:
 
     def settle(self) -> None:
         """Values have landed: autograd knows, and a copy beside is brought home."""
-        beside, rows = self._beside, self._rows
+        beside, rows = self.beside, self._rows
         if beside is not None and self._is_beside_whole:
             beside.bring(self._parameter, self._copies())
         elif beside is not None and rows:
@@ -122,6 +188,51 @@ class ParameterMemory:
         elif beside is None:
             torch.autograd.graph.increment_version(self._parameter)
         self._is_beside_whole, self._rows = False, []
+
+
+@final
+class PartMemory:
+    """Where the values of a part's parameters are read from and land."""
+
+    def __init__(
+        self, parameters: Sequence[torch.nn.Parameter], *, apart: bool = False
+    ) -> None:
+        self._parameters, self._is_apart = tuple(parameters), apart
+        self._memory = [ParameterMemory(one, apart=apart) for one in parameters]
+
+    def __getitem__(self, index: int) -> ParameterMemory:
+        """Of one parameter."""
+        return self._memory[index]
+
+    @property
+    def is_apart(self) -> bool:
+        """Whether values land beside the parameters; see `ParameterMemory`."""
+        return self._is_apart
+
+    def let_land(self, *, apart: bool) -> None:
+        """From now on, values land beside the parameters or not."""
+        self._is_apart = apart
+        for memory in self._memory:
+            memory.is_apart = apart
+
+    def where(self) -> list[int] | None:
+        """Where the parameters lie, if all are their own memory.
+
+        As long as that stays, what `ParameterMemory.place` has returned stays right.
+        """
+        found = self._parameters
+        if self._is_apart or not all(map(_IS_CPU, found)):
+            return None
+        is_own = all(map(_IS_CONTIGUOUS, found))
+        return list(map(_PLACE, found)) if is_own else None
+
+    def settle(self) -> None:
+        """See `ParameterMemory.settle`: values of all may have landed."""
+        if any(map(_BESIDE, self._memory)):
+            for memory in self._memory:
+                memory.settle()
+        else:  # one call, where each memory would make its own
+            torch.autograd.graph.increment_version(self._parameters)
 
 
 def cut(array: ByteArray, block: Block, size: int) -> ByteArray:

@@ -239,6 +239,7 @@ def contents_of(tensor: torch.Tensor) -> int:
 
 
 _VERSION: Final = attrgetter("_version")  # by `map`: this is done several times a step
+_DTYPE_OF: Final = attrgetter("dtype")
 _PLACE: Final = torch.Tensor.data_ptr
 _SCATTER: Final = 0x9E3779B1
 _BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
@@ -265,6 +266,8 @@ class WatchedModel:
         found = list(model.named_parameters())
         self._frozen = [(n, p, p.grad) for n, p in found if not p.requires_grad]
         self._own = [(n, p, p.dtype) for n, p in found if p.requires_grad]
+        self._parameters = [parameter for _, parameter, _ in self._own]
+        self._dtypes = [dtype for _, _, dtype in self._own]
         self._steps = 0
 
     def check_loop(self) -> None:
@@ -294,6 +297,8 @@ class WatchedModel:
             if (parameter.requires_grad or has_gradient) and not self._is_shared(parameter):
                 what = "is trainable" if parameter.requires_grad else "has a gradient"
                 raise UsageError(_UNFROZEN.format(name=name, what=what))
+        if list(map(_DTYPE_OF, self._parameters)) == self._dtypes:
+            return
         for name, parameter, dtype in self._own:
             if parameter.dtype is not dtype:
                 call = _CALLS.get(parameter.dtype, str(parameter.dtype).split(".")[-1])

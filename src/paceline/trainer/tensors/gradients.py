@@ -22,6 +22,7 @@ import statistics
 import weakref
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Sequence
+from operator import attrgetter
 from typing import Final, NamedTuple, final
 
 import torch
@@ -29,7 +30,7 @@ from torch import nn
 
 from paceline.config import Pace
 from paceline.pace.guards import most_norm
-from paceline.trainer.encoding import plain
+from paceline.trainer.encoding import are_plain, plain
 from paceline.trainer.rows import EmbeddingRows, TableRows
 from paceline.trainer.rows.routing import RowGradient
 from paceline.trainer.tensors.sparse_weights import sparse_on_cpu
@@ -71,6 +72,9 @@ class Outline(NamedTuple):
     has_rows: bool  # of tables
 
 
+_GRADIENT: Final = attrgetter("grad")
+_VERSION: Final = attrgetter("_version")
+
 Join = Callable[[Gradients, GatherChoice], Gradients]
 """What this process has -> what all processes of the trainer have together."""
 
@@ -104,9 +108,12 @@ class StepGradients:
 
     def there(self, *, only_fresh: bool) -> dict[int, torch.Tensor]:
         """{parameter index: its gradient}, plain; ``only_fresh``: that no step has used."""
+        found = self._found(only_fresh=only_fresh)
+        if not self.sparse and are_plain(found.values()):
+            return found
         return {
             index: (sparse_on_cpu if index in self.sparse else plain)(gradient)
-            for index, gradient in self._found(only_fresh=only_fresh).items()
+            for index, gradient in found.items()
         }
 
     def begin_step(self, *, is_scaled: bool) -> None:
@@ -143,9 +150,11 @@ class StepGradients:
             self.drop_rows()
         dense = dict(self.kept)
         if choice.with_step and not is_refused:
-            for index, new in self.there(only_fresh=choice.only_fresh).items():
-                kept = dense.get(index)
-                dense[index] = new if kept is None else kept.to(new.device) + new
+            there = self.there(only_fresh=choice.only_fresh)
+            dense |= there
+            for index in self.kept.keys() & there.keys():
+                new = there[index]
+                dense[index] = self.kept[index].to(new.device) + new
             self._keep_rows()
         return Gradients(dense, dict(self._kept_rows))
 
@@ -191,12 +200,11 @@ class StepGradients:
             self._parameters[index].grad = None
 
     def _found(self, *, only_fresh: bool) -> dict[int, torch.Tensor]:
-        return {
-            index: parameter.grad
-            for index, parameter in enumerate(self._parameters)
-            if parameter.grad is not None
-            and not (only_fresh and self._holds(index, parameter.grad))
-        }
+        gradients = enumerate(map(_GRADIENT, self._parameters))
+        found = {index: one for index, one in gradients if one is not None}
+        if only_fresh:
+            return {i: one for i, one in found.items() if not self._holds(i, one)}
+        return found
 
     def _holds(self, index: int, gradient: torch.Tensor) -> bool:
         spent = self._spent.get(index)
@@ -205,10 +213,10 @@ class StepGradients:
         )
 
     def _spend(self) -> None:
-        self._spent = {
-            index: (weakref.ref(gradient), gradient._version)
-            for index, gradient in self._found(only_fresh=False).items()
-        }
+        found = self._found(only_fresh=False)
+        there = found.values()
+        marks = zip(map(weakref.ref, there), map(_VERSION, there), strict=True)
+        self._spent = dict(zip(found, marks, strict=True))
 
     def _keep_rows(self) -> None:
         for table in self._tables:

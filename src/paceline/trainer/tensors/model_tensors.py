@@ -10,7 +10,8 @@ Called by the thread of the user's loop; landings write from whichever thread re
 
 import logging
 from collections.abc import Collection, Sequence
-from typing import final
+from operator import attrgetter
+from typing import Final, final
 
 import torch
 from torch import nn
@@ -22,7 +23,7 @@ from paceline.messages.values import SetValues
 from paceline.pace.policy import pushes_overlap, round_overlap
 from paceline.pace.strategy import Strategy
 from paceline.trainer.client import Payload
-from paceline.trainer.encoding import ParameterMemory
+from paceline.trainer.encoding import Packed, PartMemory, packed
 from paceline.trainer.model import Frozen, WatchedModel, WatchedValues
 from paceline.trainer.rows import EmbeddingRows
 from paceline.trainer.rows.routing import merge
@@ -37,10 +38,12 @@ from paceline.trainer.tensors.gradients import (
     StepGradients,
 )
 from paceline.trainer.tensors.local_steps import PartSteps
-from paceline.trainer.tensors.payload import Load, PartLoad, counted, hyper_of
+from paceline.trainer.tensors.payload import NO_TENSORS, Load, PartLoad, counted, hyper_of
 from paceline.trainer.tensors.shared_memory_pulls import DirectPulls
 from paceline.trainer.tensors.sparse_weights import RowPulls, coalesced
 from paceline.transport.frames import ByteArray
+
+_IS_CPU: Final = attrgetter("is_cpu")
 
 _log = logging.getLogger("paceline.trainer")
 
@@ -57,7 +60,7 @@ class PulledValues:
     """
 
     def __init__(self, parameters: Sequence[nn.Parameter], *, apart: bool) -> None:
-        self.memory = [ParameterMemory(parameter, apart=apart) for parameter in parameters]
+        self.memory = PartMemory(parameters, apart=apart)
         self.has_landed = False
         self.pulls: DirectPulls | RowPulls = DirectPulls(self.memory, self._land)
 
@@ -79,8 +82,7 @@ class PulledValues:
     def settle(self) -> None:
         """What has landed is what the parameters are."""
         self.has_landed = False
-        for memory in self.memory:
-            memory.settle()
+        self.memory.settle()
 
     def _land(self) -> None:
         self.has_landed = True
@@ -141,8 +143,7 @@ class ModelTensors:
         dropped = " (the state of its optimizer is dropped)" if deltas else ""
         _log.info("part %d: %s instead of %s%s", spec.part, pace, self.pace, dropped)
         self.pace = pace
-        for memory in self.values.memory:
-            memory.is_apart = pushes_overlap(pace)
+        self.values.memory.let_land(apart=pushes_overlap(pace))
         if self.early is not None:
             self.early.take_pace(pace)
         self.steps.follow(spec)
@@ -211,14 +212,13 @@ class ModelTensors:
         dense, kept_rows, is_void = gathered
         if is_void:
             dense, kept_rows = {}, {}
-        if not all(gradient.is_cpu for gradient in dense.values()):
+        if not all(map(_IS_CPU, dense.values())):
             dense = self._ready.host.wait_host(dense)
-        by_index = {
-            i: coalesced(dense.pop(i)) for i in self.gradients.sparse & dense.keys()
-        }
+        by_index = {i: coalesced(dense.pop(i)) for i in self.gradients.sparse if i in dense}
         rows = tuple(merge(table, plan, recorded) for table, recorded in kept_rows.items())
         by_rows = [one.values for one in by_index.values()]
-        found = [*self._unseen(dense), *by_rows]
+        as_bytes = packed(dense)
+        found = [*self._unseen(as_bytes), *by_rows]
         found += [row.gradient for row in rows if row.has_sums]
         is_finite = not is_void and self._ready.fits(found)
         has_nothing = is_refused and not (dense or by_index or rows)
@@ -228,22 +228,23 @@ class ModelTensors:
             by_rows += [row.gradient for row in rows]
             refusal = norms.look([*dense.values(), *by_rows])
         if refusal is not None:
-            dense, by_index, rows, kept_rows = {}, {}, (), {}
+            as_bytes, by_index, rows, kept_rows = NO_TENSORS, {}, (), {}
             if self.early is not None:
                 self.early.name(())
         self.gradients.refused += is_refused or not is_finite
         hyper = hyper_of(self.steps.groups)
         stepped = counted(plan, hyper, kept_rows) if kept_rows else ()
         load = Load(hyper, sparse=by_index, rows=rows, stepped=stepped)
-        self._ready.hold(load, dense, self.parameters)
+        self._ready.hold(load, as_bytes, self.parameters)
         return Loaded(refusal, is_finite)
 
-    def _unseen(self, dense: dict[int, torch.Tensor]) -> list[torch.Tensor]:
+    def _unseen(self, dense: Packed) -> list[torch.Tensor]:
         """Gradients that nobody has looked at: what has gone early is finite."""
         if self.early is None:
-            return list(dense.values())
-        named = self.early.name(dense.keys() - self.gradients.kept.keys())
-        return [gradient for index, gradient in dense.items() if index not in named]
+            return [*dense.copies, *dense.own.values()]
+        named = self.early.name(dense.arrays.keys() - self.gradients.kept.keys())
+        own = [gradient for index, gradient in dense.own.items() if index not in named]
+        return [*dense.copies, *own]
 
     def gather(self, choice: GatherChoice) -> Gradients:
         """What this process has for a push: what was kept, with this step's gradients.

@@ -26,9 +26,9 @@ from paceline.trainer.client import Payload
 from paceline.trainer.encoding import (
     GradientCoding,
     HostGradients,
+    Packed,
     all_finite,
     byte_array,
-    cut,
     on_cpu,
 )
 from paceline.trainer.rows.routing import RowGradient
@@ -50,6 +50,7 @@ class Load(NamedTuple):
 
 
 NOTHING = Load()
+NO_TENSORS = Packed({}, [], {})
 
 # Values that travel as they are; asked for with every push.
 _AS_THEY_ARE = frozenset({bool, int, float, str, type(None)})
@@ -113,10 +114,11 @@ def counted(
 
 
 class Placed(NamedTuple):
-    """A block of a server's: ``size`` bytes an element, ``dim`` elements a row."""
+    """A block of a server's: its bytes within its parameter, ``dim`` elements a row."""
 
     block: Block
-    size: int
+    start: int
+    stop: int
     dim: int
 
 
@@ -130,7 +132,8 @@ def layout_of(plan: PartPlan) -> Layout:
     for block in plan.blocks:
         spec = plan.spec.parameters[block.parameter]
         dim = spec.shape[1] if len(spec.shape) > 1 else 1
-        placed = Placed(block, dtype_bytes(spec.dtype), dim)
+        size = dtype_bytes(spec.dtype)
+        placed = Placed(block, block.start * size, block.stop * size, dim)
         found.setdefault(plan.placement[block.slot], []).append(placed)
     return found
 
@@ -175,15 +178,14 @@ class PartLoad:
     def hold(
         self,
         load: Load,
-        dense: Mapping[int, torch.Tensor] = {},
+        dense: Packed = NO_TENSORS,
         parameters: Sequence[torch.Tensor] = (),
     ) -> None:
         """Hold what is to be pushed, with ``dense`` gradients of ``parameters``."""
-        coding, sparse = self._coding, load.sparse
+        coding, sparse, arrays = self._coding, load.sparse, dense.arrays
         if self._goes_on:  # and gradients may change
-            dense = {i: g if self._codes(i) else g.clone() for i, g in dense.items()}
+            arrays |= {i: arrays[i].copy() for i in dense.own if not self._codes(i)}
             sparse = {i: gradient.copy() for i, gradient in sparse.items()}
-        arrays = {index: byte_array(gradient) for index, gradient in dense.items()}
         coded = {} if coding is None else coding.code_blocks(arrays)
         # Copies: a push that has to be repeated must say the same, and by then others'
         # values may have come.
@@ -204,16 +206,17 @@ class PartLoad:
             coding.sent()
         slots: list[int] = []
         buffers: list[Buffer] = []
-        for block, size, _ in here:
-            gradient = load.dense.get(block.parameter)
+        dense, all_coded = load.dense, load.coded
+        for block, start, stop, _ in here:
+            gradient = dense.get(block.parameter)
             if gradient is not None and block.slot not in early:
                 slots.append(block.slot)
-                coded = load.coded.get(block.slot)
-                buffers.append(cut(gradient, block, size) if coded is None else coded)
+                coded = all_coded.get(block.slot)
+                buffers.append(gradient[start:stop] if coded is None else coded)
         sparse = _add_sparse(load.sparse, here, coding, buffers) if load.sparse else []
         rows = _add_rows(load.rows, server, coding, buffers) if load.rows else []
         then = [placed for placed in here if placed.block.parameter in load.then]
-        buffers += [cut(load.then[block.parameter], block, size) for block, size, _ in then]
+        buffers += [load.then[one.block.parameter][one.start : one.stop] for one in then]
         # The next push of a round is computed from values of this one, applied.
         is_lent = push.round is not None
         message = msgspec.structs.replace(
@@ -224,7 +227,7 @@ class PartLoad:
             sparse_blocks=tuple(sparse),
             rows=tuple(rows),
             early=dict(early),
-            then=tuple(block.slot for block, _, _ in then),
+            then=tuple(one.block.slot for one in then),
             stepped=load.stepped,
         )
         return Payload(message, buffers, pen=push.part if is_lent else None)
@@ -246,7 +249,7 @@ def _add_sparse(
     buffers: list[Buffer],
 ) -> list[int]:
     sparse: list[int] = []
-    for block, _, dim in here:
+    for block, _, _, dim in here:
         found = gradients.get(block.parameter)
         if found is not None:
             # Also without a row here: the step counts for all blocks of a parameter.

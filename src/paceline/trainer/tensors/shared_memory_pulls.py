@@ -15,7 +15,7 @@ Waits: in `DirectPulls.read`, for a round, `WAIT_S` at most. The thread of the u
 calls.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import final
 
@@ -28,9 +28,14 @@ from paceline.messages.waits import Wait
 from paceline.params.blocks import dtype_bytes
 from paceline.params.published import ROUND_START, Bytes, ValuesReader
 from paceline.trainer.client import Payload
-from paceline.trainer.encoding import ParameterMemory
-from paceline.transport.frames import WritableBuffer
+from paceline.trainer.encoding import PartMemory
+from paceline.transport.frames import ByteArray, WritableBuffer
 from paceline.transport.shared_memory import find_memory, wait_change
+
+_Found = tuple[list[int] | None, Mapping[int, ByteArray]]
+"""Where a part's parameters lay, and places of a server's slots there."""
+
+_NOWHERE: _Found = (None, {})
 
 WAIT_S = 0.05  # a server that has died says nothing here; a question finds that out
 
@@ -43,7 +48,7 @@ class DirectPulls:
 
     def __init__(
         self,
-        memory: list[ParameterMemory],
+        memory: PartMemory,
         landed: Callable[[], None],
         wait: Callable[[Bytes, int, int, float], None] = wait_change,
     ) -> None:
@@ -54,10 +59,11 @@ class DirectPulls:
         self._blocks: dict[str, list[Block]] = {}  # {server: the part's, slots ascending}
         self._by_slot: dict[int, Block] = {}
         self._sizes: dict[int, int] = {}  # {slot: bytes}
+        self._found: dict[str, _Found] = {}  # {server: where its values land}
 
     def follow(self, plan: PartPlan) -> None:
         """The part is cut and placed so."""
-        self._blocks, self._sizes, self._timeline = {}, {}, -1
+        self._blocks, self._sizes, self._found, self._timeline = {}, {}, {}, -1
         self._by_slot = {block.slot: block for block in plan.blocks}
         for block in sorted(plan.blocks, key=lambda block: block.slot):
             self._blocks.setdefault(plan.placement[block.slot], []).append(block)
@@ -102,8 +108,7 @@ class DirectPulls:
         reader = self._readers.get(server)
         if reader is None or pull.timeline != self._timeline:
             return None
-        blocks = self._blocks.get(server, [])
-        places = {b.slot: self._memory[b.parameter].place(b) for b in blocks}
+        places = self._places_of(server)
         self._landed()
         stands_at = reader.round
         if stands_at < pull.at_round and not reader.is_over:
@@ -112,6 +117,15 @@ class DirectPulls:
         if found is None:
             return None
         return Pulled(slots=reader.slots, round=found, version=reader.version)
+
+    def _places_of(self, server: str) -> Mapping[int, ByteArray]:
+        """Where a server's values land; found anew where a parameter is elsewhere now."""
+        where, (before, places) = self._memory.where(), self._found.get(server, _NOWHERE)
+        if where is None or where != before:
+            blocks = self._blocks.get(server, ())
+            places = {b.slot: self._memory[b.parameter].place(b) for b in blocks}
+            self._found[server] = where, places
+        return places
 
     def answered(self, server: str, pull: Pull, reply: Message) -> Message:
         """Take a server's word for where values lie, or that they may be read there."""

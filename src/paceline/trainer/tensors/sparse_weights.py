@@ -29,7 +29,7 @@ from paceline.params.blocks import dtype_bytes
 from paceline.params.codecs import Codec, Float32s, codec_of, codes_blocks_of, value_codec
 from paceline.params.sparse import Int64s, SparseGradient
 from paceline.trainer.client import Payload
-from paceline.trainer.encoding import ParameterMemory, on_cpu
+from paceline.trainer.encoding import PartMemory, on_cpu
 from paceline.transport.frames import ByteArray, WritableBuffer
 
 _ROW_NUMBER_BYTES = 8
@@ -70,9 +70,7 @@ class _Arriving(NamedTuple):
 class RowPulls:
     """What one trainer knows of a part's blocks with sparse gradients."""
 
-    def __init__(
-        self, memory: Sequence[ParameterMemory], landed: Callable[[], None]
-    ) -> None:
+    def __init__(self, memory: PartMemory, landed: Callable[[], None]) -> None:
         self._memory, self._landed = memory, landed
         self._blocks: dict[int, Block] = {}  # {slot: block}, of all blocks
         self._bytes: dict[str, dict[int, int]] = {}  # {server: {slot: bytes of its block}}

@@ -175,10 +175,10 @@ def encode_frame(
     views = [byte_view(buffer) for buffer in buffers]
     sizes = tuple([view.nbytes for view in views])
     _check_count(len(sizes), limits)
-    bare = header_of(message, sizes)
+    encoded = msgspec.Raw(_encoded(message))
     is_within = put is not None and sum(sizes) <= limits.frame_bytes
     place, room = put(views) if put is not None and is_within else InMailbox()
-    header = _encoder.encode(Header(sizes, bare.message, place, room))
+    header = _encoder.encode(Header(sizes, encoded, place, room))
     inline = views if place is None else []
     num_bytes = sum(view.nbytes for view in inline)
     preamble = Preamble(kind, request_id, len(header), num_bytes)
@@ -187,47 +187,38 @@ def encode_frame(
     return [memoryview(start), *(view for view in inline if view.nbytes)]
 
 
-def header_of(message: msgspec.Struct, sizes: tuple[int, ...]) -> Header:
-    """The header of a message whose buffers have these bytes, behind it in the frame.
-
-    Raises:
-        FrameRefused: the message cannot travel.
-    """
+def _encoded(message: msgspec.Struct) -> bytes:
     try:
-        return Header(sizes, msgspec.Raw(_encoder.encode(message)))
+        return _encoder.encode(message)
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         raise FrameRefused(f"{type(message).__name__} cannot travel: {error}") from error
 
 
-def require_within(header: Header, limits: Limits, what: str) -> None:
-    """Refuse what would be over a limit as a frame; ``what`` says that it does not go.
-
-    Raises:
-        FrameRefused: it would be.
-    """
-    if not _is_well_within(header, limits):
-        num_bytes = sum(header.sizes)
-        _check_count(len(header.sizes), limits)
-        preamble = Preamble(Kind.REQUEST, 0, len(_encoder.encode(header)), num_bytes)
-        _check_limits(preamble, limits, what)
-
-
-def _is_well_within(header: Header, limits: Limits) -> bool:
-    """Whether no limit is near, without a look at how long the header will be."""
-    sizes = header.sizes
-    most_bytes = len(header.message) + _MOST_PER_SIZE * len(sizes) + _MOST_AROUND
-    return (
-        len(sizes) <= limits.num_buffers
-        and most_bytes <= limits.header_bytes
-        and most_bytes + sum(sizes) <= limits.frame_bytes
-    )
-
-
 class Parcel(NamedTuple):
-    """A message with its buffers, which are still the sender's."""
+    """What a frame would carry, without one; the buffers are still the sender's."""
 
-    header: Header
+    message: bytes
+    sizes: tuple[int, ...]
     views: Sequence[memoryview]
+
+    def require_within(self, limits: Limits, what: str) -> None:
+        """Refuse what would be over a limit as a frame; ``what`` says that it does not go.
+
+        Raises:
+            FrameRefused: it would be.
+        """
+        count, num_bytes = len(self.sizes), sum(self.sizes)
+        # Mostly no limit is near, and how long the header will be need not be known.
+        most_bytes = len(self.message) + _MOST_PER_SIZE * count + _MOST_AROUND
+        if (
+            count > limits.num_buffers
+            or most_bytes > limits.header_bytes
+            or most_bytes + num_bytes > limits.frame_bytes
+        ):
+            _check_count(count, limits)
+            header = _encoder.encode(Header(self.sizes, msgspec.Raw(self.message)))
+            preamble = Preamble(Kind.REQUEST, 0, len(header), num_bytes)
+            _check_limits(preamble, limits, what)
 
     def unload(self, places: Sequence[ByteArray]) -> None:
         """Copy the buffers, each to its place of as many bytes."""
@@ -242,11 +233,11 @@ def packed(message: msgspec.Struct, buffers: Sequence[Buffer], limits: Limits) -
     Raises:
         FrameRefused: the message cannot travel, or the frame would be over a limit.
     """
-    views = [byte_view(buffer) for buffer in buffers]
-    header = header_of(message, tuple([view.nbytes for view in views]))
-    if not _is_well_within(header, limits):
-        require_within(header, limits, f"{type(message).__name__} is not sent")
-    return Parcel(header, views)
+    views = [byte_view(buffer) for buffer in buffers] if buffers else []
+    sizes = tuple([view.nbytes for view in views])
+    parcel = Parcel(_encoded(message), sizes, views)
+    parcel.require_within(limits, f"{type(message).__name__} is not sent")
+    return parcel
 
 
 def encode_preamble(preamble: Preamble) -> bytes:

@@ -40,12 +40,10 @@ from paceline.transport.frames import (
     DATA_LIMITS,
     HANDSHAKE_LIMITS,
     Buffer,
-    Header,
     Limits,
     Parcel,
     allocate,
     packed,
-    require_within,
 )
 from paceline.transport.handshake import Hello, HelloCheck, Welcome, check_welcome
 from paceline.transport.listener import Listener, RequestType
@@ -97,9 +95,9 @@ class _Desk:
             if not self._is_open:
                 return
             if self.limits is not connection.limits:
-                require_within(parcel.header, self.limits, _NOT_RECEIVED)
-            message = decode_message(self._decoder, parcel.header)
-            buffers = allocate(parcel.header.sizes)
+                parcel.require_within(self.limits, _NOT_RECEIVED)
+            message = decode_message(self._decoder, parcel)
+            buffers = allocate(parcel.sizes)
             parcel.unload(buffers)
             reply = _InProcessReply(connection, request_id)
             self._listener.service.received(self._peer, message, buffers, reply)
@@ -193,7 +191,7 @@ class InProcessListener(Listener):
         Raises:
             HandshakeRefused: with the reason.
         """
-        hello = decode_message(_HELLO_DECODER, parcel.header)
+        hello = decode_message(_HELLO_DECODER, parcel)
         assert isinstance(hello, Hello)
         with self._lock:
             self._counts["accepted"] += 1
@@ -330,22 +328,22 @@ class InProcessConnection(Connection):
             FrameRefused: the reply cannot travel.
         """
         parcel = packed(message, buffers, self._desk.limits)
-        if self._requests.at_once(request_id) and self._is_taken(request_id, parcel.header):
+        if self._requests.at_once(request_id) and self._is_taken(request_id, parcel):
             return
         with self._requests.lock:
             if self._requests.is_lost:
                 return
             try:
                 if self.limits is not self._desk.limits:
-                    require_within(parcel.header, self.limits, _NOT_RECEIVED)
-                found, places = self._requests.place(request_id, parcel.header)
+                    parcel.require_within(self.limits, _NOT_RECEIVED)
+                found, places = self._requests.place(request_id, parcel)
             except FrameRefused as error:
                 self._requests.lose(FrameRefused(f"{self.address}: {error}"))
                 return
             parcel.unload(places)
             self._requests.file(request_id, found, places)
 
-    def _is_taken(self, request_id: int, header: Header) -> bool:
+    def _is_taken(self, request_id: int, parcel: Parcel) -> bool:
         """Whether the asker takes the reply here, and asks on in its place.
 
         As long as it does, its waiting thread brings no newer question.
@@ -357,12 +355,12 @@ class InProcessConnection(Connection):
                 at_once = self._requests.at_once(request_id)
                 if at_once is None or self._requests.is_lost:
                     return False
-                message, _ = self._requests.place(request_id, header)
+                message, _ = self._requests.place(request_id, parcel)
             following = None if message is None else at_once(message)
             if following is None:
                 return False
-            parcel = packed(following, (), self.limits)
-            self._desk.deliver(self, request_id, parcel, SEND_TIMEOUT_S)
+            question = packed(following, (), self.limits)
+            self._desk.deliver(self, request_id, question, SEND_TIMEOUT_S)
             return True
         finally:
             self._desk.lock.release()

@@ -20,7 +20,7 @@ from paceline.errors import (
     UsageError,
 )
 from paceline.transport.connection import Answer, AtOnce, Landing, MessageType
-from paceline.transport.frames import ByteArray, Header, allocate, byte_array
+from paceline.transport.frames import ByteArray, Header, Parcel, allocate, byte_array
 
 T = TypeVar("T")
 
@@ -79,7 +79,7 @@ class OpenRequests:
         return None if entry is None else entry.at_once
 
     def place(
-        self, request_id: int, header: Header
+        self, request_id: int, header: Header | Parcel
     ) -> tuple[msgspec.Struct | None, list[ByteArray]]:
         """Decode a reply that is coming in and say where its buffers go.
 
@@ -147,8 +147,8 @@ class OpenRequests:
             raise kind(str(self._loss)) from self._loss
 
 
-def decode_message(decoder: "msgspec.msgpack.Decoder[T]", header: Header) -> T:
-    """The message of a frame.
+def decode_message(decoder: "msgspec.msgpack.Decoder[T]", header: Header | Parcel) -> T:
+    """The message of a frame, or of what would be one.
 
     Raises:
         FrameRefused: it is none that the decoder knows, or a value in it is out of range.

@@ -199,7 +199,7 @@ class Driver:
 
     def settle(self, server: str, sent: Sent) -> Message | Lost:
         """Wait for the reply to what `send` has sent."""
-        return self._wait_reply(server, sent, Deadline(self.clock, self._timeout_s))
+        return self._wait_reply(server, sent, self._timeout_s)
 
     def beat(self) -> None:
         """Give a sign of life, whatever the acting thread does; any thread may call.
@@ -296,15 +296,17 @@ class Driver:
         try:
             if sending.later:
                 self._settle_later(sending)
-            deadline = Deadline(self.clock, self._timeout_s)
+            deadline = Deadline(self.clock, self._timeout_s) if len(sent) > 1 else None
             while sent:
                 role = next(iter(sent))
-                replies[role] = self._wait_reply(role, sent[role], deadline)
+                left_s = self._timeout_s if deadline is None else deadline.remaining_s()
+                replies[role] = self._wait_reply(role, sent[role], left_s)
                 del sent[role]
                 if is_push and sent and isinstance(replies[role], Pushed):
                     failpoint("trainer.between_acks")
         finally:
-            self._drop(sending)
+            if sent:
+                self._drop(sending)
         if isinstance(calls.get(COORDINATOR), Tick):
             failpoint("trainer.after_tick")
         if COORDINATOR in calls:
@@ -337,9 +339,9 @@ class Driver:
         else:
             sending.sent[role] = Sent(connection, request_id, payload.landed)
 
-    def _wait_reply(self, role: str, sent: Sent, deadline: Deadline) -> Message | Lost:
+    def _wait_reply(self, role: str, sent: Sent, timeout_s: float) -> Message | Lost:
         try:
-            answer = sent.connection.wait_reply(sent.request_id, deadline.remaining_s())
+            answer = sent.connection.wait_reply(sent.request_id, timeout_s)
         except _LOSSES as loss:
             self._courier.drop(role, sent.connection)
             return Lost(str(loss))

@@ -26,7 +26,7 @@ from paceline.messages.shared import Message, Refusal, Waiting
 from paceline.messages.trainer import Joined
 from paceline.messages.waits import Wait, WaitKind, named, wait_for
 from paceline.timing import Clock
-from paceline.trainer.acts import Replies, is_answer
+from paceline.trainer.acts import Lost, Replies, is_answer
 
 TELL_AFTER_S = 10.0
 TELL_AGAIN_S = 30.0  # behind the first line; then twice as long each time
@@ -36,6 +36,7 @@ SILENT_S = 3.0  # whoever lets a question wait says so sooner: this one does not
 LOOK_EVERY_S = 0.5  # by a thread of its own
 
 _THAT_TELL = (Waiting, Joined)
+_UNUSUAL = (*_THAT_TELL, Refusal, Lost)  # of all others nobody has to know more
 
 _log = logging.getLogger("paceline.trainer")
 
@@ -155,6 +156,8 @@ class Waits:
     def _hear(self, replies: Replies) -> None:
         self._asked = {}
         for reply in replies.values():
+            if not isinstance(reply, _UNUSUAL):
+                continue
             if isinstance(reply, _THAT_TELL) and reply.wait is not None:
                 self._said = reply.wait
                 return

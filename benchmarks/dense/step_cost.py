@@ -17,7 +17,8 @@ Told of a step: wall time and the plain loop's, of that the `DataLoader`'s, by h
 is over it, `step()` alone, processor time by role and the plain loop's, how
 often processes sleep, and read or write files (no other system calls, and no sockets, are
 counted); records of the journal and events, of the whole job by its steps. Messages are the
-trainer's, with their replies, in one more run that is not timed.
+trainer's, with their replies, in one more run that is not timed; there, a profile of the
+thread of the script says which rooms have most of its time.
 
 Beside processor time stands each process's memory after the last step, what several
 share divided among them, and at most since the model was shared. An embedded job is one
@@ -58,6 +59,7 @@ ROLES = ("trainer", "server", "coordinator")
 LOSS_WITHIN = 1e-4
 AT_MOST = 1.02  # times what it was before
 LEAST_SHARE = 0.05
+LARGEST = 7  # items of a profile
 OF_MODEL = ("computing", "kernels")  # floors; the others are of no model
 COUNTS = ("messages", "reads and writes", "sleeps", "journal records", "events")
 TABLES = {  # {title: {what of a step: how it is headed}}
@@ -181,6 +183,18 @@ def tables_of(steps: Mapping[str, Mapping[str, float]]) -> list[str]:
     return tables
 
 
+def profile_table(profiles: Mapping[str, Mapping[str, float]]) -> str:
+    """The largest items of the thread of the script, by case."""
+    rows = [
+        ["own time, profiled us", *(f"{rank}." for rank in range(1, LARGEST + 1)), "all"]
+    ]
+    for case, found in profiles.items():
+        largest = sorted(found.items(), key=lambda one: -one[1])[:LARGEST]
+        cells = [f"{room} {us:.0f}" for room, us in largest]
+        rows.append([case, *cells, number(sum(found.values()))])
+    return table(rows)
+
+
 def floor_figures(floors: Floors) -> list[Figure]:
     """What nobody can spare: of each model, and of none."""
     us: dict[str, list[float]] = {}
@@ -276,12 +290,14 @@ def main(run: Run) -> Found | int:
     wrong, (figures, ratios) = differing(runs), figures_of(runs)
     steps = {str(case): told_of(runs[case], floors[case.model]) for case in cases}
     told = "the loss is that of the plain loop beside it, but for pull=2"
-    messages = {str(case): found[-1]["messages"] for case, found in runs.items()}
+    last = {str(case): found[-1] for case, found in runs.items()}
+    messages = {case: found["messages"] for case, found in last.items()}
+    profiles = {case: found["profile"] for case, found in last.items()}
     return Found(
         [*floor_figures(floors), *figures],
         ratios,
         "\n".join(wrong or [told]),
         not wrong,
-        tables=tables_of(steps),
-        more={"steps": steps, "messages": messages},
+        tables=[*tables_of(steps), profile_table(profiles)],
+        more={"steps": steps, "messages": messages, "profiles": profiles},
     )

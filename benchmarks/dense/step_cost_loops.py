@@ -13,8 +13,10 @@ Waits: for the job.
 import argparse
 import collections
 import contextlib
+import cProfile
 import json
 import os
+import pstats
 import re
 import sys
 import threading
@@ -126,6 +128,25 @@ def _clock_s(number: int, kind: int) -> float:
     return time.clock_gettime((~number << 3) | kind)
 
 
+def own_us(profile: cProfile.Profile, steps: int) -> dict[str, float]:
+    """{room of paceline, or package: processor time of its own functions in a step}.
+
+    What they call of C is theirs. A profiled call is two to three times as dear.
+    """
+    root, found = Path(paceline.__file__).parent, collections.Counter[str]()
+    for (file, _, _), (_, _, own_s, _, callers) in pstats.Stats(profile).stats.items():  # type: ignore[attr-defined]
+        by = {file: own_s}
+        if file == "~":  # of C
+            by = {caller: one[2] for (caller, _, _), one in callers.items()}
+        for name, took_s in by.items():
+            path = Path(name)
+            room = "torch" if "torch" in path.parts else "others"
+            if path.is_relative_to(root):
+                room = "/".join(path.relative_to(root).with_suffix("").parts[:2])
+            found[room] += 1e6 * took_s / steps
+    return dict(found.most_common())
+
+
 def run(
     session: paceline.Session, plan: Plan, gauge: Gauge, trips: Trips | None = None
 ) -> dict[str, Any]:
@@ -143,7 +164,7 @@ def run(
     shared, own = session.share(model, network, pace=plan.pace), Optimizers(plain)
     data = session.batches(records, kind.batch, shuffle=False, task_size=task)
     loader = iter(DataLoader(TensorDataset(*records), kind.batch))  # the same batches
-    began_s = time.perf_counter()
+    began_s, profile = time.perf_counter(), cProfile.Profile() if trips else None
     for number, batch in enumerate(data, start=1):
         block.append(batch)
         step_s += learn(model, shared, batch)
@@ -151,6 +172,8 @@ def run(
             continue
         turned_s, turned_cpu_s = time.perf_counter(), time.thread_time()
         loader_s = 0.0
+        if profile is not None:
+            profile.disable()
         for _ in block:
             loads_s = time.perf_counter()
             again = next(loader)
@@ -173,10 +196,13 @@ def run(
             with torch.no_grad():
                 losses = [[float(one.loss(b)) for b in block] for one in (model, plain)]
             found["losses"] = [sum(values) / plan.steps for values in losses]
+        if profile is not None and number < last:
+            profile.enable()
         block, step_s, began_s = [], 0.0, time.perf_counter()
     steps = plan.blocks * plan.steps
     # A server of an embedded job is seen as well: elsewhere it is another process.
     kinds = collections.Counter(t.kind for t in asked if t.kind != "ServerReport")
+    found["profile"] = own_us(profile, steps) if profile else {}
     found["plain cpu us"] = 1e6 * plain_cpu_s / steps
     found["cpu us"] = {r: 1e6 * (s - began_cpu_s[r]) / steps for r, s in cpu_s.items()}
     found["calls"] = {name: (n - began_calls[name]) / steps for name, n in calls.items()}

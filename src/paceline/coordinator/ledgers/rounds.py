@@ -133,8 +133,7 @@ class Rounds:
             return None
         if not self._is_one_exchange(part, state):
             return None
-        prepared = [(t, tick) for t, tick in sorted(ticks.items()) if tick.is_prepared]
-        total = sum([tick.records for _, tick in prepared])
+        total = sum([tick.records for tick in ticks.values() if tick.is_prepared])
         contributions = [
             Contribution(
                 trainer,
@@ -144,7 +143,8 @@ class Rounds:
                 tick.records,
                 weigh(pace, tick.records, total),
             )
-            for trainer, tick in prepared
+            for trainer, tick in sorted(ticks.items())
+            if tick.is_prepared
         ]
         del self.open[part]
         self.meets.pop(part, None)

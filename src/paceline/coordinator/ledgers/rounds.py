@@ -94,7 +94,7 @@ class Rounds:
 
     def missing(self, part: int, state: Durable) -> set[str]:
         """Participants whose tick the open round of a part waits for."""
-        return state.queue.holders() - self.open.get(part, {}).keys()
+        return state.queue.holders(but=self.open.get(part, ()))
 
     def ticked_parts(self) -> list[int]:
         """Parts whose open round has a tick, in the order of a step."""
@@ -179,7 +179,7 @@ class Rounds:
 
     def missing_to_meet(self, part: int, state: Durable) -> set[str]:
         """Participants that have not come to exchange values for the open round."""
-        return state.queue.holders() - self.meets.get(part, {}).keys()
+        return state.queue.holders(but=self.meets.get(part, ()))
 
     def are_exchanging(self, state: Durable) -> bool:
         """Whether an exchange is formed: who enters now would make it void."""

@@ -78,8 +78,8 @@ def test_a_new_question_takes_the_place_of_the_old_one_behind_all_others(
     parking: Questions,
 ) -> None:
     parking.park(3, question(6))
-    assert list(parking) == [1, 2, 3]
-    assert parking[3].ticket == 6
+    assert list(parking.asked) == [1, 2, 3]
+    assert parking.asked[3].ticket == 6
 
 
 def test_the_longest_waiting_is_due_first_and_nobody_before_its_time() -> None:
@@ -91,7 +91,7 @@ def test_the_longest_waiting_is_due_first_and_nobody_before_its_time() -> None:
     assert [key for key, _ in parking.due(2.0)] == [1, 2]
     parking.take(1)
     assert not parking.due(1.0)
-    assert len(parking) == 1
+    assert len(parking.asked) == 1
 
 
 def test_nothing_is_left_of_questions_that_nobody_looks_at() -> None:
@@ -129,7 +129,7 @@ def test_who_is_put_off_and_asks_again_waits_since_the_first_time(
     now, began, told = 0.0, {}, {}  # {key: when}
     for key, what, after_s in events:
         now += after_s
-        for gone in [one for one in told if one not in parking]:
+        for gone in [one for one in told if one not in parking.asked]:
             if now - told[gone] > AGAIN_S:
                 del began[gone], told[gone]
         if what == "park":
@@ -140,12 +140,12 @@ def test_who_is_put_off_and_asks_again_waits_since_the_first_time(
                 began[key] = now
             if key not in told:
                 began[key] = now
-            assert parking[key].since_s == began[key]
+            assert parking.asked[key].since_s == began[key]
         elif what == "take":
             parking.take(key)
             began.pop(key, None)
             told.pop(key, None)
-        elif key in parking:
+        elif key in parking.asked:
             parking.put_off(key, WAIT, now)
             told[key] = now
         waits = dict(parking.waits(now))

@@ -15,7 +15,8 @@ Pure: time is an argument.
 """
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any, Generic, NamedTuple, TypeVar, final
 
 import msgspec
@@ -58,6 +59,9 @@ class Parking(Generic[KeyT, QuestionT]):
     """Parked questions of one kind, by who asks, the longest waiting first.
 
     All wait equally long, so that the order of parking is the order of falling due.
+
+    Attributes:
+        asked: what each asker waits with, as it is just now.
     """
 
     def __init__(
@@ -71,34 +75,10 @@ class Parking(Generic[KeyT, QuestionT]):
         """
         self._is_looked_at, self._who = is_looked_at, who
         self._parked: dict[KeyT, QuestionT] = {}
+        self.asked: Mapping[KeyT, QuestionT] = MappingProxyType(self._parked)
         self._new: dict[KeyT, None] = {}  # those not looked at yet, in order
         self._put_off: dict[Any, _PutOff] = {}  # {who: it}, the longest ago first
         self._gate: object = None
-
-    def __len__(self) -> int:
-        return len(self._parked)
-
-    def __contains__(self, key: object) -> bool:
-        return key in self._parked
-
-    def __iter__(self) -> Iterator[KeyT]:
-        return iter(self._parked)
-
-    def __getitem__(self, key: KeyT) -> QuestionT:
-        """What this asker waits with.
-
-        Raises:
-            KeyError: it does not wait.
-        """
-        return self._parked[key]
-
-    def get(self, key: KeyT) -> QuestionT | None:
-        """What this asker waits with; None if it does not wait."""
-        return self._parked.get(key)
-
-    def items(self) -> list[tuple[KeyT, QuestionT]]:
-        """All who wait, and what with."""
-        return list(self._parked.items())
 
     def park(self, key: KeyT, question: QuestionT) -> QuestionT | None:
         """Let a question wait, behind all others; the one whose place it takes."""
@@ -144,7 +124,8 @@ class Parking(Generic[KeyT, QuestionT]):
     def take_all(self) -> list[QuestionT]:
         """Nobody waits any longer; what all have waited with."""
         taken = list(self._parked.values())
-        self._parked, self._new, self._put_off = {}, {}, {}
+        self._parked.clear()
+        self._new, self._put_off = {}, {}
         return taken
 
     def to_look_at(self, gate: object) -> list[tuple[KeyT, QuestionT]]:

@@ -263,11 +263,10 @@ class CoordinatorService:
     def _next_group(self) -> list[Event]:
         """What came meanwhile; without any the work is over."""
         with self._lock:
-            if len(self._inbox):
-                return self._inbox.take()
-            self._is_at_work = False
-            self._idle.notify_all()
-            return []
+            if not len(self._inbox):
+                self._is_at_work = False
+                self._idle.notify_all()
+            return self._inbox.take()
 
     def _carry_out(self, decisions: list[Decision]) -> bool:
         """Journal what was decided and let it go out; false: it is held, for the disk."""

@@ -89,7 +89,6 @@ class Control:
         """
         self._standing, self._server = standing, standing.server
         self._address, self._timeout_s = address, timeout_s
-        self._pid, self._host = os.getpid(), socket.gethostname()
         # Hanging up would mean death.
         self._coordinator = PatientConnection(
             lambda: coordinator(self._incarnation), keeps_late=True
@@ -170,9 +169,8 @@ class Control:
         """In the thread of who gives orders: obey what needs no time; the next report."""
         if not (isinstance(reply, Orders) and reply.orders):
             return None
-        for order in reply.orders:
-            if type(order) not in _AT_ONCE:
-                return None
+        if not _AT_ONCE.issuperset(map(type, reply.orders)):
+            return None
         try:
             self._obey(reply)
         except Exception as error:  # noqa: BLE001  (raised in the thread of its own)
@@ -192,8 +190,8 @@ class Control:
                 incarnation=self._incarnation,
                 timeline=state.timeline,
                 address=self._address,
-                pid=self._pid,
-                host=self._host,
+                pid=os.getpid(),
+                host=socket.gethostname(),
                 ready=state.is_ready,
                 parts=state.parts(),
                 answers=answers,

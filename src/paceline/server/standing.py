@@ -159,7 +159,7 @@ class ServerCore:
             actions = slots.actions.applying_round(part, contributed, hyper, decision.rate)
             applied = functools.partial(slots.lent[part].applied, order.round)
             run = slots.line_up(actions, applied, changed=(part,))
-            num_bytes = count_bytes(contributed)
+            num_bytes = count_bytes(contributed) if len(actions) > 1 else 0  # to share
         self.runners.run(run, num_bytes)
         failpoint("server.after_commit")
 

@@ -6,7 +6,7 @@ import pytest
 
 from paceline.config import Async, Sync
 from paceline.coordinator.durable.outcomes import PartEnded
-from paceline.messages.server import EndPart, Restore
+from paceline.messages.server import EndPart, Orders, Restore
 from paceline.messages.shared import Done, Lease, Refusal
 from paceline.messages.trainer import UnsharePart
 from paceline.messages.watching import ChangePace
@@ -37,6 +37,17 @@ def test_it_is_journalled_once_and_every_server_told_until_it_says_so(job: Job) 
     job.serve()
     assert [one for one in job.outcomes if isinstance(one, PartEnded)] == [PartEnded(0)]
     assert seen(job, EndPart) == [EndPart(part=0)]
+
+
+def test_a_server_that_waits_for_orders_is_told_at_once(make_job: Any) -> None:
+    job: Job = make_job(parts=2)
+    job.open("trainer-0")
+    waiting = job.ask("server-1", job.servers[1].report())
+    assert waiting not in job.answers
+    job.ask("trainer-0", UnsharePart(**job.who("trainer-0"), part=0))
+    told = job.answers[waiting]
+    assert isinstance(told, Orders)
+    assert told.orders == (EndPart(part=0),)
 
 
 def test_no_round_of_it_is_begun_and_none_is_waited_for(job: Job) -> None:

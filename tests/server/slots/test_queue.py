@@ -244,59 +244,49 @@ def slots(monkeypatch: pytest.MonkeyPatch) -> Slots:
     return found
 
 
-def push(slots: Slots, done: Action) -> Action:
-    """To both dense slots; what is returned runs it."""
+def push(slots: Slots, done: Action, placed: Action = nothing) -> bool:
+    """To both dense slots."""
     gradients = {0: torch.ones(6), 1: torch.ones(4)}
-    actions = slots.applying(0, PushContents(({"lr": 0.1},), gradients, {}, {}), (0, 1))
-    asker = threading.get_ident()
-    return slots.line_up(actions, done, 7, changed=(0,), version=1, asker=asker)
+    contents = PushContents(({"lr": 0.1},), gradients, {}, {})
+    return slots.push(0, contents, (0, 1), 1, 7, done, placed)
 
 
-def test_what_follows_a_push_that_nobody_waits_behind_is_in_no_turn(slots: Slots) -> None:
-    order: list[str] = []
-
-    def told() -> None:
-        slots.line_up({1: partial(order.append, "behind")}, nothing)()
-        order.append("told")
-
-    push(slots, told)()
-    assert order == ["behind", "told"]
+def test_what_follows_a_push_that_nobody_waits_behind_is_its_senders(slots: Slots) -> None:
+    assert push(slots, never)
 
 
-def test_a_push_computes_nothing_before_it_is_run(slots: Slots) -> None:
+def test_a_push_computes_nothing_before_it_has_let_the_lock_go(slots: Slots) -> None:
     values = slots.lent[0].values
     assert values is not None
     before = values.blocks[0].copy()
-    run = push(slots, nothing)
-    assert (values.blocks[0] == before).all()
-    run()
+    found: list[bool] = []
+    push(slots, never, lambda: found.append(bool((values.blocks[0] == before).all())))
+    assert found == [True]
     assert (values.blocks[0] != before).any()
 
 
 @pytest.mark.parametrize("slot", [0, 1])
 def test_a_push_is_told_of_before_those_behind_it_follow(slots: Slots, slot: int) -> None:
     order: list[str] = []
-    run = push(slots, partial(order.append, "told"))
-    slots.line_up({slot: partial(order.append, "behind")}, nothing)
-    run()
-    assert (
-        order
-        == {
-            0: ["behind", "told"],  # the push is not over before slot 1
-            1: ["told", "behind"],
-        }[slot]
-    )
+
+    def come_behind() -> None:
+        slots.line_up({slot: partial(order.append, "behind")}, nothing)
+
+    is_senders = push(slots, partial(order.append, "told"), come_behind)
+    assert (order, is_senders) == {
+        0: (["behind"], True),  # the push is not over before slot 1
+        1: (["told", "behind"], False),
+    }[slot]
 
 
 def test_a_push_that_others_end_is_told_of_by_them(slots: Slots) -> None:
-    order: list[str] = []
+    order: list[object] = []
 
     def come_meanwhile() -> None:
-        push(slots, partial(order.append, "told"))()
-        order.append("pushed")
+        order.append(push(slots, partial(order.append, "told")))
 
     slots.line_up({1: come_meanwhile}, nothing)()
-    assert order == ["pushed", "told"]
+    assert order == [False, "told"]
 
 
 def test_readers_of_lent_memory_may_read_before_the_answer_is_given(

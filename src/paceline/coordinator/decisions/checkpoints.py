@@ -99,7 +99,7 @@ def look_at_cut(book: Book) -> None:
         counted = Counted(book.count_records(), count_steps(book.durable, book.servers))
         number = state.next_cut - 1
         book.cutting.open = OpenCut(number, state, counted, book.now, ends_stage=ends_stage)
-        for incarnation in book.questions.saves:
+        for incarnation in book.questions.saves.asked:
             book.cutting.of_saves.setdefault(_save_key(book.questions, incarnation), number)
         if book.cutting.is_saving and book.cutting.last_save is None:
             book.cutting.last_save = number
@@ -210,7 +210,7 @@ def is_stage_over(state: Durable, seen: TrainersSeen) -> bool:
 
 def _wants_cut(book: Book) -> bool:
     state, config = book.durable, book.config
-    saves = book.questions.saves
+    saves = book.questions.saves.asked
     if saves and any(
         _save_key(book.questions, inc) not in book.cutting.of_saves for inc in saves
     ):
@@ -218,7 +218,7 @@ def _wants_cut(book: Book) -> bool:
     if book.cutting.is_saving and book.cutting.last_save is None:
         return True
     if not book.is_cut_whole():
-        return bool(book.questions.leases)  # the first lease waits for it
+        return bool(book.questions.leases.asked)  # the first lease waits for it
     assert state.cut is not None
     every_s, every_steps = config.cut_every_s, config.cut_every_steps
     is_due = (every_s > 0 and book.now - book.cutting.last_s >= every_s) or (
@@ -229,7 +229,7 @@ def _wants_cut(book: Book) -> bool:
 
 
 def _save_key(questions: Questions, incarnation: int) -> tuple[int, int]:
-    message = questions.saves[incarnation].message
+    message = questions.saves.asked[incarnation].message
     assert isinstance(message, Save)
     return incarnation, message.number
 

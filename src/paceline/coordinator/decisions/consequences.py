@@ -72,7 +72,7 @@ def look_again(book: Book) -> None:
         if book.rounds.open or book.rounds.meets:
             _look_at_open_rounds(book)
         _look_at_questions(book)
-    if book.questions.servers:
+    if book.questions.servers.asked:
         answer_servers(book)
 
 
@@ -87,17 +87,17 @@ def _look_at_the_job(book: Book) -> None:
         look_at_unreadable(book, book.cutting, book.servers)
     if state.queue.failed:
         _look_at_failed_tasks(book)
-    if questions.shares:
+    if questions.shares.asked:
         _look_at_parts(book)
     if _may_be_cut(book):
         look_at_cut(book)
-    if book.wish is not None or questions.paces:
+    if book.wish is not None or questions.paces.asked:
         look_at_pace(book)
 
 
 def _look_at_open_rounds(book: Book) -> None:
     rounds, questions, cut = book.rounds, book.questions, book.cutting.open
-    if rounds.meets or questions.meets:
+    if rounds.meets or questions.meets.asked:
         look_at_meetings(book, rounds, questions)
     if cut is None or cut.is_pinned():
         _look_at_rounds(book)
@@ -107,15 +107,15 @@ def _look_at_open_rounds(book: Book) -> None:
 
 def _look_at_questions(book: Book) -> None:
     questions = book.questions
-    if questions.steps:
+    if questions.steps.asked:
         look_at_steps(book, questions, book.cutting, book.keeping)
     if not book.durable.queue.pending:
         _look_at_epoch(book)
-    if questions.leases:
+    if questions.leases.asked:
         _look_at_leases(book)
-    if questions.ahead:
+    if questions.ahead.asked:
         _look_at_clocks(book)
-    if questions.saves:
+    if questions.saves.asked:
         look_at_saves(book, questions, book.cutting)
 
 
@@ -124,7 +124,7 @@ def _may_be_cut(book: Book) -> bool:
     cutting, config = book.cutting, book.config
     if cutting.open is not None or cutting.trouble is not None or cutting.is_saving:
         return True
-    if book.questions.saves or not book.durable.queue.pending:
+    if book.questions.saves.asked or not book.durable.queue.pending:
         return True
     is_time = 0 < config.cut_every_s <= book.now - cutting.last_s
     return is_time or config.cut_every_steps > 0 or not book.is_cut_whole()
@@ -255,7 +255,7 @@ def _look_at_leases(book: Book) -> None:
     for incarnation, parked in sorted(asks, key=lambda item: item[1].role):
         message = parked.message
         assert isinstance(message, AskLease)
-        if incarnation not in book.questions.leases:
+        if incarnation not in book.questions.leases.asked:
             continue  # it was told to keep its tracked state first
         if state.broken is not None:
             book.questions.leases.take(incarnation)
@@ -325,7 +325,7 @@ def _what_asks_wait_for(book: Book) -> tuple[object, ...]:
         (
             book.keeping.is_fresh,
             book.keeping.track_from,
-            book.keeping.track_from in book.questions.leases,
+            book.keeping.track_from in book.questions.leases.asked,
         ),
         book.rounds.are_exchanging(state),
         is_tracked(book.durable) and (state.generation, state.committed_rounds()),

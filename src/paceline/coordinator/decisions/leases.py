@@ -227,7 +227,7 @@ def may_grant(book: Book) -> bool:
     if book.cutting.open is not None and book.cutting.open.ends_stage:
         return False  # its copy of the queue holds no lease
     if not state.has_started:
-        return len(book.questions.leases) >= book.first_trainers()
+        return len(book.questions.leases.asked) >= book.first_trainers()
     return missing_from_ring(book, book.seen) is None
 
 

@@ -143,7 +143,7 @@ def _tell_again(
 
 
 def _refuse_all(page: Page, questions: Questions, part: int, text: str) -> None:
-    for key, parked in questions.meets.items():
+    for key, parked in list(questions.meets.asked.items()):
         if key[1] == part:
             questions.meets.take(key)
             page.refuse(parked.ticket, "mismatch", text)
@@ -245,7 +245,7 @@ def look_at_standstill(page: Page, rounds: Rounds, questions: Questions) -> None
     specs = {part: state.parts[part].plan.spec for part in known}
     text = describe_standstill(circle, specs)
     for waiting in (questions.ticks, questions.meets):
-        for key, parked in waiting.items():
+        for key, parked in list(waiting.asked.items()):
             waiting.take(key)
             page.refuse(parked.ticket, "mismatch", text)
 

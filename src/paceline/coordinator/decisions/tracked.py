@@ -63,7 +63,9 @@ def current(page: Page, keeping: Keeping, questions: Questions) -> list[int]:
     live = page.durable.trainers.values()
     found = set(live).intersection(*took_part) if took_part else set()
     # Who waits for a cut does not come to its next batch before it.
-    return sorted(found, key=lambda one: (one in questions.saves, not holds(one), one))
+    return sorted(
+        found, key=lambda one: (one in questions.saves.asked, not holds(one), one)
+    )
 
 
 def is_current(page: Page, keeping: Keeping, incarnation: int) -> bool:
@@ -279,13 +281,14 @@ def _awaited(
     return [
         (role, incarnation)
         for role, incarnation in sorted(state.trainers.items())
-        if seen.asked_stage.get(role, stage) <= stage and incarnation not in questions.saves
+        if seen.asked_stage.get(role, stage) <= stage
+        and incarnation not in questions.saves.asked
     ]
 
 
 def _tell(page: Page, questions: Questions, incarnation: int, waiting: Waiting) -> None:
     """Answer a trainer that waits for work; one that does not wait is told when it does."""
-    parked = questions.leases.get(incarnation)
+    parked = questions.leases.asked.get(incarnation)
     if parked is not None and not is_open(parked):
         questions.leases.take(incarnation)
         page.reply(parked.ticket, waiting)

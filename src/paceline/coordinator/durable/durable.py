@@ -248,10 +248,10 @@ def _epoch_ended(outcome: o.EpochEnded, state: Durable) -> None:
 def _round_committed(outcome: o.RoundCommitted, state: Durable) -> None:
     part = state.parts[outcome.part]
     part.round, state.round_records = outcome.round, outcome.records
-    part.recent = [*part.recent, outcome][-KEPT_ROUNDS:]
+    part.recent = [*part.recent[1 - KEPT_ROUNDS :], outcome]
     part.counted |= {c.incarnation: c.number for c in outcome.contributions}
-    state.mid_step -= set(outcome.ticked)
-    state.mid_step |= set(outcome.mid_step)
+    state.mid_step.difference_update(outcome.ticked)
+    state.mid_step.update(outcome.mid_step)
 
 
 def _step_committed(outcome: o.StepCommitted, state: Durable) -> None:

@@ -11,7 +11,7 @@ Pure.
 import bisect
 import functools
 import itertools
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from typing import final
 
 import msgspec
@@ -116,9 +116,14 @@ class Queue(msgspec.Struct, dict=True):  # what is cached beside the fields is n
         """{task: lease} of one trainer, in the order of granting."""
         return self._held.get(incarnation, {})
 
-    def holders(self) -> set[str]:
-        """Ids of the trainers that hold a lease."""
-        return {next(iter(records.values())).trainer for records in self._held.values()}
+    def holders(self, but: Container[str] = ()) -> set[str]:
+        """Ids of the trainers that hold a lease, but these."""
+        found = set()
+        for records in self._held.values():
+            trainer = next(iter(records.values())).trainer
+            if trainer not in but:
+                found.add(trainer)
+        return found
 
     def first_holders(self, count: int) -> list[str]:
         """Ids of at most so many who hold one, those without a break for longest."""

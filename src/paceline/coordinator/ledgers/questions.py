@@ -51,7 +51,7 @@ class Questions:
         for asked in (self.leases, self.saves, self.steps, self.ahead):
             asked.take(incarnation)
         for waiting in (self.ticks, self.shares, self.meets):
-            for key in [key for key in waiting if key[0] == incarnation]:
+            for key in [key for key in waiting.asked if key[0] == incarnation]:
                 waiting.take(key)
 
     def look_at_all(self) -> None:

@@ -94,7 +94,7 @@ class Rounds:
 
     def missing(self, part: int, state: Durable) -> set[str]:
         """Participants whose tick the open round of a part waits for."""
-        return state.queue.holders() - self.open.get(part, {}).keys()
+        return state.queue.holders(but=self.open.get(part, ()))
 
     def ticked_parts(self) -> list[int]:
         """Parts whose open round has a tick, in the order of a step."""
@@ -133,8 +133,7 @@ class Rounds:
             return None
         if not self._is_one_exchange(part, state):
             return None
-        prepared = [(t, tick) for t, tick in sorted(ticks.items()) if tick.is_prepared]
-        total = sum([tick.records for _, tick in prepared])
+        total = sum([tick.records for tick in ticks.values() if tick.is_prepared])
         contributions = [
             Contribution(
                 trainer,
@@ -144,7 +143,8 @@ class Rounds:
                 tick.records,
                 weigh(pace, tick.records, total),
             )
-            for trainer, tick in prepared
+            for trainer, tick in sorted(ticks.items())
+            if tick.is_prepared
         ]
         del self.open[part]
         self.meets.pop(part, None)
@@ -179,7 +179,7 @@ class Rounds:
 
     def missing_to_meet(self, part: int, state: Durable) -> set[str]:
         """Participants that have not come to exchange values for the open round."""
-        return state.queue.holders() - self.meets.get(part, {}).keys()
+        return state.queue.holders(but=self.meets.get(part, ()))
 
     def are_exchanging(self, state: Durable) -> bool:
         """Whether an exchange is formed: who enters now would make it void."""

@@ -98,17 +98,17 @@ class Waiters(Generic[KeyT]):
 
     def look_again(self) -> None:
         """Something has changed: answer what can be answered now."""
-        if not self.parked:  # whoever comes just now is decided behind the change
+        if not self.parked.asked:  # whoever comes just now is decided behind the change
             return
         with self._standing.lock:
-            keys = list(self.parked)
+            keys = list(self.parked.asked)
         for key in keys:
             self.look_at(key)
 
     def look_at(self, key: KeyT) -> None:
         """Answer one that waits, if it can be answered now."""
         with self._standing.lock:
-            asked = self.parked.get(key)
+            asked = self.parked.asked.get(key)
             answer = None if asked is None else self._decide(asked)
             if asked is None or answer is None:
                 return
@@ -118,7 +118,7 @@ class Waiters(Generic[KeyT]):
     def disconnected(self, peer: Peer) -> None:
         """Nobody waits for these answers any more."""
         with self._standing.lock:
-            for key, asked in self.parked.items():
+            for key, asked in list(self.parked.asked.items()):
                 if asked.peer == peer:
                     self.parked.take(key)
 

@@ -13,8 +13,8 @@ the one that brings a push runs what it lets happen, and whatever waits at the s
 """
 
 import functools
-import threading
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from typing import NamedTuple, final
 
 import msgspec
@@ -36,7 +36,7 @@ from paceline.server.requests.contents import (
     read_early,
     read_others,
 )
-from paceline.server.slots import Action, at_rate
+from paceline.server.slots import Action, at_rate, nothing
 from paceline.server.standing import ServerCore
 from paceline.transport.service import Peer, Reply, own
 
@@ -80,8 +80,9 @@ class Pushes:
             refused = early if isinstance(early, Refusal | Waiting) else None
             give(reply, refused or invalid(message, error))
             return
-        with standing.lock:
-            answer = self._decide(message, read, reply)
+        with ExitStack() as deciding:
+            deciding.enter_context(standing.lock)
+            answer = self._decide(message, read, reply, decided=deciding.close)
         if armed and isinstance(answer, Pushed) and answer.verdict in {"prepared", "held"}:
             failpoint("server.after_prepare")
         if isinstance(answer, msgspec.Struct):
@@ -111,8 +112,13 @@ class Pushes:
         sent_bytes = contents.num_bytes if coded_bytes is None else coded_bytes
         return _Read(layout, contents, sent_bytes)
 
-    def _decide(self, message: Push, read: _Read | None, reply: Reply) -> Message | Action:
-        """Under the lock: the answer, or what leads to it, outside of the lock."""
+    def _decide(
+        self, message: Push, read: _Read | None, reply: Reply, decided: Action
+    ) -> Message | Action:
+        """Under the lock: the answer, or what leads to it.
+
+        ``decided`` lets the lock go: a push that is applied at once is, in here.
+        """
         standing, part = self._standing, message.part
         if read is None or standing.slots.layouts.get(part) is not read.layout:
             refusal = standing.state.may_change(message)
@@ -131,16 +137,13 @@ class Pushes:
             return self._answer(message, contents, decision, reply)
         if decision.rate != 1.0:
             contents = at_rate(contents, decision.rate)
-        version = decision.version
+        version, last = decision.version, decision.last
         pushed = Pushed(verdict="applied", version=version)
-        return standing.slots.line_up(
-            standing.slots.applying(part, contents, decision.slots),
-            functools.partial(self._acknowledge, pushed, reply, decision.last),
-            message.incarnation,
-            changed=(part,),
-            version=version,
-            asker=threading.get_ident(),
-        )
+        done = functools.partial(self._acknowledge, pushed, reply, last)
+        slots, who = decision.slots, message.incarnation
+        push = standing.slots.push
+        is_over = push(part, contents, slots, version, who, done, placed=decided)
+        return done if is_over else nothing
 
     def _why_not(self, message: Push, read: _Read) -> Refusal | Waiting | None:
         """Why a push is not even decided; if it is, what came ahead of it is with it."""

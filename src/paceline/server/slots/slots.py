@@ -90,13 +90,16 @@ class _Lined:
         else:
             self._done()
 
-    def run(self) -> None:
-        """Run all that may start at these slots; the asker does here what follows."""
+    def run(self) -> bool:
+        """Run all that may start at these slots.
+
+        Returns:
+            Whether all has ended, and what follows is the asker's, who is told at once.
+        """
         for queue in self._queues:
             queue.run(self)
         self._asker = None
-        if self.is_over:
-            self._done()
+        return self.is_over
 
     def go_before(self) -> None:
         """Somebody else is next: do first what was left to the asker."""
@@ -301,7 +304,6 @@ class Slots:
         *,
         changed: Iterable[int] = (),
         version: int | None = None,
-        asker: int | None = None,
     ) -> Action:
         """Give the actions their places; what is returned runs them and must be called.
 
@@ -311,28 +313,33 @@ class Slots:
             owner: an incarnation: its actions follow each other, even beside others.
             changed: parts whose values change by it: readers of lent memory know so from
                 now on until they have.
-            version: of those parts, if a push, or values of a script, make one.
-            asker: the thread that runs them; if they end in it, ``done`` follows when no
-                slot is in its turn any more.
+            version: of those parts, if values of a script make one.
         """
-        changes = []
-        for part in changed:
-            lent = self.lent[part].values
-            if lent is not None and not lent.blocks.keys().isdisjoint(actions):
-                lent.decide()
-                changes.append(lent)
-            if lent is not None and version is not None:
-                lent.count(version)
-        if not actions:
-            return done
-        turns: dict[SlotQueue, Turn] = {}
-        for slot, turn in actions.items():
-            queue = self._queues[self.lead_of(slot)]
-            turns[queue] = turn if queue not in turns else one_turn(turns[queue], turn)
-        lined = _Lined(tuple(turns), done, changes, asker)
-        for queue, turn in turns.items():
-            queue.place(turn, lined.ended, owner)
-        return lined.run
+        lined = self._place(actions, done, owner, changed, version)
+        return lined.run if actions else done
+
+    def push(
+        self,
+        part: int,
+        contents: PushContents,
+        slots: Sequence[int],
+        version: int,
+        owner: int,
+        done: Action,
+        placed: Action,
+    ) -> bool:
+        """Let the numbers of a push that is applied at once follow, in its turns.
+
+        It makes this version of the part. ``placed`` lets the lock go: the push has its
+        places, nothing is computed yet.
+
+        Returns:
+            Whether all has ended, and the caller is to do what ``done`` does.
+        """
+        actions = self.applying(part, contents, slots)
+        lined = self._place(actions, done, owner, (part,), version, threading.get_ident())
+        placed()
+        return lined.run() or not actions
 
     def applying(self, part: int, contents: PushContents, slots: Sequence[int]) -> Actions:
         """Take one optimizer step on each of ``slots`` that the push has numbers for."""
@@ -352,3 +359,29 @@ class Slots:
         if contents.rows:
             actions |= self.actions.applying_rows(layout, contents, slots)
         return actions
+
+    def _place(
+        self,
+        actions: Mapping[int, Turn],
+        done: Action,
+        owner: int,
+        changed: Iterable[int],
+        version: int | None,
+        asker: int | None = None,
+    ) -> _Lined:
+        changes = []
+        for part in changed:
+            lent = self.lent[part].values
+            if lent is not None and not lent.blocks.keys().isdisjoint(actions):
+                lent.decide()
+                changes.append(lent)
+            if lent is not None and version is not None:
+                lent.count(version)
+        turns: dict[SlotQueue, Turn] = {}
+        for slot, turn in actions.items():
+            queue = self._queues[self.lead_of(slot)]
+            turns[queue] = turn if queue not in turns else one_turn(turns[queue], turn)
+        lined = _Lined(tuple(turns), done, changes, asker)
+        for queue, turn in turns.items():
+            queue.place(turn, lined.ended, owner)
+        return lined

@@ -47,7 +47,7 @@ class PeerOutbox:
             self._stages[stage] = tuple(arrays)
             ready = [
                 (key, parked)
-                for key, parked in self._parked.items()
+                for key, parked in self._parked.asked.items()
                 if (parked.message.exchange, parked.message.stage) == (exchange, stage)
             ]
             for key, _ in ready:
@@ -71,7 +71,7 @@ class PeerOutbox:
             is_here = message.exchange == self._exchange and message.stage in self._stages
             arrays = self._stages[message.stage] if is_here else ()
             before = None if is_here else self._parked.take(key)
-            if not is_here and len(self._parked) < MOST_PARKED:
+            if not is_here and len(self._parked.asked) < MOST_PARKED:
                 until_s = self._clock.now_s() + PARK_S
                 self._parked.park(key, _Asked(message, reply, until_s=until_s))
         if is_here:

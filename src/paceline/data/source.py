@@ -250,7 +250,7 @@ def require_records(count: int) -> None:
 
 
 def _gather(tensor: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
-    return tensor.index_select(0, index.to(tensor.device))
+    return tensor.index_select(0, index if tensor.is_cpu else index.to(tensor.device))
 
 
 def describe_item(item: object) -> str:

@@ -116,10 +116,12 @@ def counted(
 class Placed(NamedTuple):
     """A block of a server's: its bytes within its parameter, ``dim`` elements a row."""
 
-    block: Block
+    slot: int
+    parameter: int
     start: int
     stop: int
     dim: int
+    block: Block
 
 
 Layout = Mapping[str, Sequence[Placed]]
@@ -133,7 +135,8 @@ def layout_of(plan: PartPlan) -> Layout:
         spec = plan.spec.parameters[block.parameter]
         dim = spec.shape[1] if len(spec.shape) > 1 else 1
         size = dtype_bytes(spec.dtype)
-        placed = Placed(block, block.start * size, block.stop * size, dim)
+        start, stop = block.start * size, block.stop * size
+        placed = Placed(block.slot, block.parameter, start, stop, dim, block)
         found.setdefault(plan.placement[block.slot], []).append(placed)
     return found
 
@@ -207,16 +210,16 @@ class PartLoad:
         slots: list[int] = []
         buffers: list[Buffer] = []
         dense, all_coded = load.dense, load.coded
-        for block, start, stop, _ in here:
-            gradient = dense.get(block.parameter)
-            if gradient is not None and block.slot not in early:
-                slots.append(block.slot)
-                coded = all_coded.get(block.slot)
+        for slot, parameter, start, stop, _, _ in here:
+            gradient = dense.get(parameter)
+            if gradient is not None and slot not in early:
+                slots.append(slot)
+                coded = all_coded.get(slot)
                 buffers.append(gradient[start:stop] if coded is None else coded)
         sparse = _add_sparse(load.sparse, here, coding, buffers) if load.sparse else []
         rows = _add_rows(load.rows, server, coding, buffers) if load.rows else []
-        then = [placed for placed in here if placed.block.parameter in load.then]
-        buffers += [load.then[one.block.parameter][one.start : one.stop] for one in then]
+        then = [one for one in here if one.parameter in load.then] if load.then else []
+        buffers += [load.then[one.parameter][one.start : one.stop] for one in then]
         # The next push of a round is computed from values of this one, applied.
         is_lent = push.round is not None
         message = msgspec.structs.replace(
@@ -227,7 +230,7 @@ class PartLoad:
             sparse_blocks=tuple(sparse),
             rows=tuple(rows),
             early=dict(early),
-            then=tuple(one.block.slot for one in then),
+            then=tuple([one.slot for one in then]),
             stepped=load.stepped,
         )
         return Payload(message, buffers, pen=push.part if is_lent else None)
@@ -249,12 +252,12 @@ def _add_sparse(
     buffers: list[Buffer],
 ) -> list[int]:
     sparse: list[int] = []
-    for block, _, _, dim in here:
-        found = gradients.get(block.parameter)
+    for slot, parameter, _, _, dim, block in here:
+        found = gradients.get(parameter)
         if found is not None:
             # Also without a row here: the step counts for all blocks of a parameter.
             share = cut_rows(found, block, dim)
-            sparse.append(block.slot)
+            sparse.append(slot)
             buffers += [byte_array(share.rows), _coded(coding, share.values)]
     return sparse
 

@@ -100,4 +100,4 @@ $(FUZZ): $(DEV)
 .PHONY: kernels
 kernels:
 	@echo "setup: compiling the row kernels, once"
-	@$(BIN)/python -c 'import paceline.params.rows.distinct, paceline.params.rows.compiled.step_kernels'
+	@$(BIN)/python -c 'from paceline.params.rows import load_loops; load_loops()'

@@ -11,11 +11,25 @@ from tests.architecture.house import ROOT, modules
 
 HEAVY = ("matplotlib", "numba", "pandas", "pyarrow", "ray", "sklearn", "torch")
 LIGHT = ("paceline", "paceline.coordinator.service", "paceline.cli.main")
+ROLES = (  # all of an embedded job; with rows it needs numba as well
+    "paceline.coordinator.service",
+    "paceline.launch.own_job",
+    "paceline.server.service",
+)
 
 
 @pytest.mark.parametrize("name", LIGHT)
 def test_importing_loads_no_heavy_library(name: str) -> None:
-    script = f"import sys, {name}; print([m for m in {HEAVY} if m in sys.modules])"
+    assert loaded(name) == "[]"
+
+
+def test_a_job_without_rows_loads_torch_alone() -> None:
+    assert loaded(", ".join(ROLES)) == "['torch']"
+
+
+def loaded(names: str) -> str:
+    """The heavy libraries that importing these modules loads."""
+    script = f"import sys, {names}; print([m for m in {HEAVY} if m in sys.modules])"
     found = subprocess.run(
         [sys.executable, "-c", script],
         cwd=ROOT / "src",
@@ -24,7 +38,7 @@ def test_importing_loads_no_heavy_library(name: str) -> None:
         timeout=120,
         check=True,
     )
-    assert found.stdout.strip() == "[]", f"import {name} loads {found.stdout.strip()}"
+    return found.stdout.strip()
 
 
 def test_every_public_name_is_defined_where_it_is_looked_for() -> None:

@@ -50,13 +50,13 @@ def test_a_thousand_small_pushes_and_pulls_cost_what_their_ids_do(
 ) -> None:
     looked_up: list[int] = []
     for name in ("find", "find_or_insert"):
-        plain = getattr(id_map.kernels, name)
+        plain = getattr(id_map.compiled.kernels, name)
 
         def counted(cells: Any, ids: Any, *rest: Any, plain: Any = plain) -> Any:
             looked_up.append(len(ids))
             return plain(cells, ids, *rest)
 
-        monkeypatch.setattr(id_map.kernels, name, counted)
+        monkeypatch.setattr(id_map.compiled.kernels, name, counted)
     session = FakeJob(servers=2, pace=Async()).session()
     table = session.table("t", (None,))
     for _ in session.batches(np.zeros((2, 1), np.float32), 2):

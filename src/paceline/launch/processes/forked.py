@@ -58,6 +58,7 @@ PRELOADED = (
     "torch",
     "torch._dynamo",  # torch.optim imports it at the first step
     "paceline.coordinator.service",
+    "paceline.params.rows.compiled.distinct_kernels",
     "paceline.params.rows.compiled.kernels",
     "paceline.params.rows.compiled.step_kernels",
     "paceline.server.service",
@@ -115,9 +116,11 @@ def main() -> None:
     end = socket.socket(fileno=int(sys.argv[1]))
     channel = FrameChannel(end, REQUESTS, LIMITS, "the launcher")
     die_with_parent(int(sys.argv[2]), signal.SIGKILL)
+    gc.disable()  # nothing of it is garbage, and to look takes a tenth of the time
     for name in sys.argv[3:]:
         importlib.import_module(name)
     gc.freeze()  # a collection would write to, and so copy, every shared page
+    gc.enable()
     channel.send(Ready())
     server = os.getpid()
     while True:

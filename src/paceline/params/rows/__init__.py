@@ -33,7 +33,7 @@ if TYPE_CHECKING:
         rule_failed,
         unique_inverse,
     )
-    from paceline.params.rows.compiled import Float32s, Int64s
+    from paceline.params.rows.compiled import Float32s, Int64s, load_loops
     from paceline.params.rows.distinct import Distinct, distinct_ids
     from paceline.params.rows.following import RowStep, twin_by_now, twin_of
     from paceline.params.rows.id_map import IdMap
@@ -59,6 +59,7 @@ _LAZY = {  # {name: the module that defines it}
     "combine_rule": "paceline.params.rows.combining",
     "counts_table_steps": "paceline.params.rows.optimizers",
     "distinct_ids": "paceline.params.rows.distinct",
+    "load_loops": "paceline.params.rows.compiled",
     "modules_of_rules": "paceline.params.rows.combining",
     "require_rule": "paceline.params.rows.combining",
     "rule_failed": "paceline.params.rows.combining",

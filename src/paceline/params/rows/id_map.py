@@ -10,7 +10,8 @@ from typing import Final, final
 
 import numpy as np
 
-from paceline.params.rows.compiled import Int64s, kernels
+from paceline.params.rows import compiled
+from paceline.params.rows.compiled import Int64s
 
 _EMPTY: Final = -1
 
@@ -44,14 +45,14 @@ class IdMap:
     def find(self, ids: Int64s) -> Int64s:
         """The row of each id, -1 where unknown; shape (n,)."""
         rows = np.empty(len(ids), np.int64)
-        kernels.find(self._cells, ids, rows)
+        compiled.kernels.find(self._cells, ids, rows)
         return rows
 
     def find_or_insert(self, ids: Int64s) -> Int64s:
         """The row of each id, shape (n,); unknown ids get the next rows, in their order."""
         self._reserve(self._count + len(ids))
         rows = np.empty(len(ids), np.int64)
-        self._count = kernels.find_or_insert(
+        self._count = compiled.kernels.find_or_insert(
             self._cells, ids, self._known, self._count, rows
         )
         return rows
@@ -65,4 +66,6 @@ class IdMap:
         if capacity * 3 > len(self._cells) * 2:
             self._cells = empty_cells(capacity)
             rows = np.empty(self._count, np.int64)
-            kernels.find_or_insert(self._cells, self.ids.copy(), self._known, 0, rows)
+            compiled.kernels.find_or_insert(
+                self._cells, self.ids.copy(), self._known, 0, rows
+            )

@@ -13,7 +13,8 @@ import numpy as np
 import xxhash
 
 from paceline.config import Constant, Highest, Lowest, Normal, RowInit, Uniform, Zeros
-from paceline.params.rows.compiled import Float32s, Int64s, kernels
+from paceline.params.rows import compiled
+from paceline.params.rows.compiled import Float32s, Int64s
 
 _MASK = 2**64 - 1
 
@@ -25,7 +26,7 @@ def table_key(name: str) -> int:
 
 def init_key(seed: int, name: str) -> int:
     """The 64-bit key of all draws for a table under a job's seed."""
-    return int(kernels.mix64(np.uint64((seed & _MASK) ^ table_key(name))))
+    return int(compiled.kernels.mix64(np.uint64((seed & _MASK) ^ table_key(name))))
 
 
 def fill_initial(init: RowInit, key: int, ids: Int64s, out: Float32s) -> None:
@@ -34,9 +35,9 @@ def fill_initial(init: RowInit, key: int, ids: Int64s, out: Float32s) -> None:
         case Zeros():
             out.fill(0.0)
         case Uniform(bound):
-            kernels.draw_uniform(np.uint64(key), ids, np.float32(bound), out)
+            compiled.kernels.draw_uniform(np.uint64(key), ids, np.float32(bound), out)
         case Normal(std):
-            kernels.draw_normal(np.uint64(key), ids, std, out)
+            compiled.kernels.draw_normal(np.uint64(key), ids, std, out)
         case Constant() | Lowest() | Highest():
             out.fill(begin_of(init, out.dtype))
 

@@ -35,8 +35,8 @@ from paceline.config import (
     RowOptimizer,
     RowWiseAdagrad,
 )
+from paceline.params.rows import compiled
 from paceline.params.rows.compiled import Float32s, Int64s
-from paceline.params.rows.compiled import step_kernels as kernels
 
 State = Mapping[str, Float32s]  # {name: (rows, width)}
 
@@ -94,7 +94,7 @@ def step(
     multiplies the learning rate; it is 1 for FTRL, which has no step to shorten.
     ``table_step``: which step of the table it is, from 1; see `counts_table_steps`.
     """
-    f32 = np.float32
+    f32, kernels = np.float32, compiled.step_kernels
     match optimizer:
         case SGD(lr=lr, momentum=0, weight_decay=decay):
             gradients = _decayed(values, rows, gradients, decay)
@@ -127,7 +127,7 @@ def _decayed(values: Float32s, rows: Int64s, gradients: Float32s, decay: float) 
     if not decay:
         return gradients
     found = np.empty(gradients.shape, np.float32)
-    kernels.decayed(values, rows, gradients, np.float32(decay), found)
+    compiled.step_kernels.decayed(values, rows, gradients, np.float32(decay), found)
     return found
 
 
@@ -140,6 +140,7 @@ def _step_adam(
     rate: float,
     table_step: int,
 ) -> None:
+    kernels = compiled.step_kernels
     lr, (b1, b2), eps = float(optimizer.lr), optimizer.betas, float(optimizer.eps)
     decay = optimizer.weight_decay
     if isinstance(optimizer, Adam):
@@ -176,5 +177,5 @@ def _correction(
 @functools.lru_cache(maxsize=64)
 def _corrections(lr: float, b1: float, b2: float) -> Float32s:
     corrections = np.zeros((KNOWN_STEPS, 2), np.float32)
-    kernels.adam_corrections(lr, b1, b2, corrections)
+    compiled.step_kernels.adam_corrections(lr, b1, b2, corrections)
     return corrections

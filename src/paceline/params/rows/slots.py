@@ -12,7 +12,8 @@ Pure; any thread may call.
 
 import numpy as np
 
-from paceline.params.rows.compiled import Float32s, Int64s, kernels
+from paceline.params.rows import compiled
+from paceline.params.rows.compiled import Float32s, Int64s
 from paceline.params.rows.id_map import empty_cells
 
 
@@ -23,7 +24,7 @@ def unique_ids(ids: Int64s) -> tuple[Int64s, Int64s]:
     """
     unique = np.empty(len(ids), np.int64)
     inverse = np.empty(len(ids), np.int64)
-    count = kernels.find_or_insert(empty_cells(len(ids)), ids, unique, 0, inverse)
+    count = compiled.kernels.find_or_insert(empty_cells(len(ids)), ids, unique, 0, inverse)
     return unique[:count], inverse
 
 
@@ -33,5 +34,5 @@ def sum_duplicates(inverse: Int64s, gradients: Float32s, num_unique: int) -> Flo
     ``inverse`` is that of `unique_ids`, and so is the order of the (num_unique, dim) sums.
     """
     sums = np.zeros((num_unique, gradients.shape[1]), np.float32)
-    kernels.sum_duplicates(inverse, gradients, sums)
+    compiled.kernels.sum_duplicates(inverse, gradients, sums)
     return sums

@@ -21,8 +21,9 @@ import numpy as np
 from paceline.config import Combine, RowOptimizer
 from paceline.errors import UsageError
 from paceline.messages.shared import TableSpec
+from paceline.params.rows import compiled
 from paceline.params.rows.combining import Array
-from paceline.params.rows.compiled import Float32s, Int64s, kernels
+from paceline.params.rows.compiled import Float32s, Int64s
 from paceline.params.rows.id_map import IdMap
 from paceline.params.rows.initial import fill_initial, init_key
 from paceline.params.rows.optimizers import (
@@ -134,10 +135,10 @@ class RowTable(SlotTable):
         self._require_shape("out", out, len(ids), self._spec.dim)
         if create:
             rows = self._make_rows(ids)  # which may move the values
-            kernels.gather(self._values, rows, out)
+            compiled.kernels.gather(self._values, rows, out)
             return
         rows = self._index.find(ids)
-        kernels.gather(self._values, rows, out)
+        compiled.kernels.gather(self._values, rows, out)
         unseen = np.flatnonzero(rows < 0)
         if len(unseen):
             initial = np.empty((len(unseen), self._spec.dim), np.float32)

@@ -20,7 +20,7 @@ from paceline.pace.changing import begun
 from paceline.pace.policy import steps_locally, why_not_beside
 from paceline.pace.strategy import Strategy
 from paceline.pace.tables import why_not_for_table, why_not_locked, why_not_replicated
-from paceline.params.rows import Array
+from paceline.params.rows import Array, load_loops
 from paceline.trainer.engine import (
     Scaled,
     SharedModel,
@@ -243,6 +243,8 @@ class Sharing:
             frozen=described.frozen,
             sends_early=overlap,
         )
+        if tables:
+            load_loops()
         self._seat.share(whole, numbers)
         self._paces[part], self.num_parts = pace, part + 1
         agreed = agreed_tables(whole, self._seat.plan(part).spec)
@@ -290,6 +292,7 @@ class Sharing:
         part = PartSpec(self.num_parts, (), None, (spec,), pace)
         rows = TableRows(spec, part.part, self._seat.reader, begins)
         manner = TableManner(atomic, must_step)
+        load_loops()
         seat.share(part, TableTensors(rows, pace, manner))
         self._paces[part.part], self.num_parts = pace, part.part + 1
         self._own[spec.name] = rows

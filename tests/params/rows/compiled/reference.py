@@ -11,7 +11,7 @@ import math
 
 import numpy as np
 
-from paceline.params.rows.compiled.signatures import Float32s, Int64s
+from paceline.params.rows.compiled.arrays import Float32s, Int64s
 
 _MASK = 2**64 - 1
 _GOLDEN = 0x9E3779B97F4A7C15

@@ -18,6 +18,7 @@ import math
 import numpy as np
 from numba import types
 
+from paceline.params.rows.compiled.arrays import Float32s, Int64s
 from paceline.params.rows.compiled.prefetch import AHEAD, prefetch
 from paceline.params.rows.compiled.signatures import (
     CELLS,
@@ -26,8 +27,6 @@ from paceline.params.rows.compiled.signatures import (
     INDEXES,
     OUT,
     VALUES,
-    Float32s,
-    Int64s,
     compiled,
 )
 

@@ -1,4 +1,4 @@
-"""How the loops of the row path are compiled, and the arrays that they take.
+"""How the loops of the row path are compiled, and what they take.
 
 Each has one signature and is compiled when its module is first imported, then read from
 where `kernel_cache` says. They release the GIL, start no threads, and use no fast-math:
@@ -11,14 +11,9 @@ from collections.abc import Callable
 from typing import Any
 
 import numba
-import numpy as np
 from numba import types
-from numpy.typing import NDArray
 
 from paceline.params.rows.compiled.kernel_cache import is_kept_at_all
-
-Int64s = NDArray[np.int64]
-Float32s = NDArray[np.float32]
 
 # What lies in a received or to-be-sent frame may be read-only or unaligned.
 IDS = types.Array(types.int64, 1, "C", readonly=True, aligned=False)

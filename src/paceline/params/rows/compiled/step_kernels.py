@@ -18,13 +18,12 @@ import math
 import numpy as np
 from numba import types
 
+from paceline.params.rows.compiled.arrays import Float32s, Int64s
 from paceline.params.rows.compiled.prefetch import AHEAD, prefetch
 from paceline.params.rows.compiled.signatures import (
     GRADIENTS,
     INDEXES,
     VALUES,
-    Float32s,
-    Int64s,
     compiled,
 )
 

@@ -64,15 +64,15 @@ OF_MODEL = ("computing", "kernels")  # floors; the others are of no model
 COUNTS = ("messages", "reads and writes", "sleeps", "journal records", "events")
 TABLES = {  # {title: {what of a step: how it is headed}}
     "a step, us": {
-        name: name
+        name: name.removesuffix(" us")
         for name in ("us", "plain us", "loader us", "over", "times", "step()", *OF_MODEL)
     },
     "processors us, MiB": {
-        "plain cpu us": "plain loop",
+        "plain cpu us": "plain",
         **{
             f"{role}{name}": head
             for role in ROLES
-            for name, head in (("", role), (" now", "now"), (" most", "most"))
+            for name, head in (("", role), (" now", "now"), (" most", "max"))
         },
     },
     "of a step": {n: n for n in COUNTS},
@@ -186,7 +186,7 @@ def tables_of(steps: Mapping[str, Mapping[str, float]]) -> list[str]:
 def profile_table(profiles: Mapping[str, Mapping[str, float]]) -> str:
     """The largest items of the thread of the script, by case."""
     rows = [
-        ["own time, profiled us", *(f"{rank}." for rank in range(1, LARGEST + 1)), "all"]
+        ["own time, profiled us", *(f"{place}." for place in range(1, LARGEST + 1)), "all"]
     ]
     for case, found in profiles.items():
         largest = sorted(found.items(), key=lambda one: -one[1])[:LARGEST]

@@ -21,6 +21,7 @@ import re
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -58,6 +59,20 @@ def learn(model: Model, optimizer: Any, batch: Batch) -> float:  # noqa: ANN401 
     took_s = time.perf_counter() - began_s
     optimizer.zero_grad()
     return took_s
+
+
+def learn_plainly(
+    model: Model, optimizer: Optimizers, loader: Iterator[Batch], steps: int
+) -> tuple[float, float, float]:
+    """So many steps of the plain loop: seconds, those of the loader, processor time."""
+    began_s, began_cpu_s, loader_s = time.perf_counter(), time.thread_time(), 0.0
+    for _ in range(steps):
+        loads_s = time.perf_counter()
+        batch = next(loader)
+        loader_s += time.perf_counter() - loads_s
+        learn(model, optimizer, batch)
+    cpu_s = time.thread_time() - began_cpu_s
+    return time.perf_counter() - began_s, loader_s, cpu_s
 
 
 class Gauge(NamedTuple):
@@ -155,7 +170,7 @@ def run(
     model, plain = pair_of(plan.model)
     task, last = TASK_BATCHES * kind.batch, (plan.blocks + 1) * plan.steps
     took_us: dict[str, list[float]] = {n: [] for n in TIMES}
-    block, step_s, plain_cpu_s = list[Batch](), 0.0, 0.0
+    block, step_s = list[Batch](), 0.0
     found: dict[str, Any] = {"paceline": paceline.__file__}
     torch.manual_seed(1)
     records = kind.draw(last * kind.batch)
@@ -164,23 +179,18 @@ def run(
     shared, own = session.share(model, network, pace=plan.pace), Optimizers(plain)
     data = session.batches(records, kind.batch, shuffle=False, task_size=task)
     loader = iter(DataLoader(TensorDataset(*records), kind.batch))  # the same batches
-    began_s, profile = time.perf_counter(), cProfile.Profile() if trips else None
+    began_s, plain_cpu_s = time.perf_counter(), 0.0
+    profile = cProfile.Profile() if trips else None
     for number, batch in enumerate(data, start=1):
         block.append(batch)
         step_s += learn(model, shared, batch)
         if number % plan.steps:
             continue
-        turned_s, turned_cpu_s = time.perf_counter(), time.thread_time()
-        loader_s = 0.0
+        turned_s = time.perf_counter()
         if profile is not None:
             profile.disable()
-        for _ in block:
-            loads_s = time.perf_counter()
-            again = next(loader)
-            loader_s += time.perf_counter() - loads_s
-            learn(plain, own, again)
-        plain_cpu_s += time.thread_time() - turned_cpu_s
-        plain_s = time.perf_counter() - turned_s
+        plain_s, loader_s, cpu_s = learn_plainly(plain, own, loader, len(block))
+        plain_cpu_s += cpu_s
         seconds = (turned_s - began_s, plain_s, loader_s, step_s)
         if number == plan.steps:  # it is warm
             began_calls, asked = gauge.calls(), trips.take() if trips else []
@@ -189,10 +199,10 @@ def run(
             for name, took_s in zip(took_us, seconds, strict=True):
                 took_us[name].append(1e6 * took_s / plan.steps)
         if number == last:
-            cpu_s, calls = gauge.cpu_s(), gauge.calls()
+            spent_s, calls = gauge.cpu_s(), gauge.calls()
             found["memory MiB"] = gauge.memory_mib()
             asked = trips.take() if trips else []
-            cpu_s["trainer"] -= plain_cpu_s
+            spent_s["trainer"] -= plain_cpu_s
             with torch.no_grad():
                 losses = [[float(one.loss(b)) for b in block] for one in (model, plain)]
             found["losses"] = [sum(values) / plan.steps for values in losses]
@@ -204,7 +214,7 @@ def run(
     kinds = collections.Counter(t.kind for t in asked if t.kind != "ServerReport")
     found["profile"] = own_us(profile, steps) if profile else {}
     found["plain cpu us"] = 1e6 * plain_cpu_s / steps
-    found["cpu us"] = {r: 1e6 * (s - began_cpu_s[r]) / steps for r, s in cpu_s.items()}
+    found["cpu us"] = {r: 1e6 * (s - began_cpu_s[r]) / steps for r, s in spent_s.items()}
     found["calls"] = {name: (n - began_calls[name]) / steps for name, n in calls.items()}
     found["messages"] = {kind: 2 * n / steps for kind, n in kinds.items()}  # and replies
     return {**found, **took_us}

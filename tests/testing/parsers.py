@@ -83,6 +83,10 @@ class BytesSource:
         """Nothing is received yet."""
         self._rest = memoryview(data)
 
+    def recv_into(self, buffer: memoryview) -> int:
+        """Fill one buffer; 0 at the end, as `socket.socket.recv_into`."""
+        return self.recvmsg_into([buffer])[0]
+
     def recvmsg_into(self, buffers: Sequence[memoryview]) -> tuple[int, list[object]]:
         """Fill buffers; 0 bytes at the end, as `socket.socket.recvmsg_into`."""
         count = 0

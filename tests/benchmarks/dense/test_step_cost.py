@@ -43,6 +43,8 @@ def found(us: float = 300.0, trainer: float = 60.0, loss: float = 1.0) -> dict[s
     return {
         "us": [us, us],
         "plain us": [100.0, 100.0],
+        "loader us": [40.0, 40.0],
+        "plain cpu us": 90.0,
         "step us": [200.0, 200.0],
         "cpu us": {"trainer": trainer, "server": 38.0, "coordinator": 2.0},
         "calls": dict.fromkeys(COUNTS[1:], 3.0),
@@ -142,7 +144,7 @@ def test_what_is_told_of_cases_stands_in_lines_of_100_columns() -> None:
     cases = {"embedded, async:pull=2, lookups": alone, "run, sync, lookups": told}
     tables = tables_of(cases)
     assert max(len(line) for one in tables for line in one.splitlines()) <= 100
-    assert tables[1].splitlines()[1].split()[3:] == ["60", "200", "300", "38", "2"]
+    assert tables[1].splitlines()[1].split()[3:] == ["90", "60", "200", "300", "38", "2"]
 
 
 def test_floors_are_of_each_model_and_of_none() -> None:

@@ -109,8 +109,7 @@ def _look_at_questions(book: Book) -> None:
     questions = book.questions
     if questions.steps.asked:
         look_at_steps(book, questions, book.cutting, book.keeping)
-    if not book.durable.queue.pending:
-        _look_at_epoch(book)
+    _look_at_epoch(book)
     if questions.leases.asked:
         _look_at_leases(book)
     if questions.ahead.asked:

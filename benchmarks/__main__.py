@@ -62,6 +62,11 @@ SETS = {
         Command("codecs", "ctr.codecs"),
         Command("bookkeeping", "ctr.bookkeeping", small=FEW_STEPS),
         Command("readers", "ctr.readers", "--no-peer", "--times 1 --records 2000"),
+        Command(
+            "two_trainers",
+            "scale.two_trainers",
+            small="--times 1 --model dense --steps 60 --paces async",
+        ),
         Command("scaling", "scale.scaling", small="--sizes 1,2 --steps 8"),
         Command("link", "dense.link", small="--times 1 --steps 4"),
         Command("recovery", "recovery.compare", "--times 10", "--times 2"),

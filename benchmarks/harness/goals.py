@@ -11,6 +11,7 @@ from typing import NamedTuple
 TIMES = "times"  # the unit of a ratio
 SLOW_STEPS = "sync, every fifth step of four trainers 4 times slower"
 PUSH_PULL = "push-pull, as many trainers"
+PLAIN = "the plain loop"
 ONE_SLOW = "sync, one of four trainers 4 times slower for ever"
 
 
@@ -50,6 +51,16 @@ TABLE = (
     Goal("paddle", "ctr_peers", "CTR, records/s", "Paddle", 5.0),
     Goal("dense-64", "dense", "a synchronous step, batches of 64", "DDP", 1.4),
     Goal("dense-8", "dense", "a synchronous step, batches of 8", "DDP", 1.6),
+    Goal("over-embedded", "step_cost", "over, embedded", PLAIN, None, 300, "us"),
+    Goal("over-sync", "step_cost", "over, run, sync", PLAIN, None, 900, "us"),
+    Goal("over-async", "step_cost", "over, run, async", PLAIN, None, 400, "us"),
+    Goal("over-pull-2", "step_cost", "over, run, async:pull=2", PLAIN, None, 250, "us"),
+    Goal("over-embedded-tensors", "step_cost", "161, embedded", PLAIN, None, 1000, "us"),
+    Goal("over-sync-tensors", "step_cost", "161, run, sync", PLAIN, None, 2000, "us"),
+    Goal("lookups", "step_cost", "lookups, embedded", PLAIN, 1.0),
+    Goal("jobs", "step_cost", "small jobs, plain steps of 1.2 ms", PLAIN, 0.8),
+    Goal("over-jobs", "step_cost", "the others of them, over", PLAIN, None, 300, "us"),
+    Goal("two-trainers", "two_trainers", "records/s of two, language", PLAIN, 1.7),
     Goal("round", "dense", "bookkeeping of a round", "", at_most=0.5, unit="ms"),
     Goal("changed-values", "changed_values", "looking", "a plain step", None, 1.0, "%"),
     Goal("small-pull-torch", "transport", "a pull of 4 KiB", "torch RPC", 8.0),

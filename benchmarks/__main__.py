@@ -64,7 +64,7 @@ SETS = {
         Command("readers", "ctr.readers", "--no-peer", "--times 1 --records 2000"),
         Command(
             "two_trainers",
-            "scale.two_trainers",
+            "dense.two_trainers",
             small="--times 1 --model dense --steps 60 --paces async",
         ),
         Command("scaling", "scale.scaling", small="--sizes 1,2 --steps 8"),

@@ -7,4 +7,5 @@
     changed_values  what looking for values that a script has changed costs
     step_cost       a step with nothing to compute, and two checkouts (`step_cost_loops`,
                     `step_cost_models`; what nobody can spare: `step_cost_floors`)
+    two_trainers    what a second trainer is worth where a step computes
 """

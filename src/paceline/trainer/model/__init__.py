@@ -13,6 +13,7 @@ from paceline.trainer.model.own_optimizer import (
     KeptGroups,
     StateElsewhere,
     check_state,
+    has_step_hooks,
     keep_own,
     load_own_state,
     own_state,

@@ -30,6 +30,8 @@ from typing import Any, Final, NoReturn, final
 
 import torch
 from torch import nn
+from torch.optim.optimizer import _global_optimizer_post_hooks as _post_hooks_of_all
+from torch.optim.optimizer import _global_optimizer_pre_hooks as _pre_hooks_of_all
 
 from paceline.errors import UsageError
 from paceline.params.sparse import why_not_by_rows
@@ -126,6 +128,16 @@ class _Refusal:
 def _refusals(own: torch.optim.Optimizer) -> list[_Refusal]:
     hooks = own._optimizer_step_pre_hooks.values()
     return [hook for hook in hooks if type(hook) is _Refusal]
+
+
+def has_step_hooks(shared: torch.optim.Optimizer) -> bool:
+    """Whether somebody wants to be called before or after its steps."""
+    before = shared._optimizer_step_pre_hooks.values()
+    return (
+        any(type(hook) is not _Refusal for hook in before)  # which is for the other object
+        or bool(shared._optimizer_step_post_hooks)
+        or bool(_pre_hooks_of_all or _post_hooks_of_all)
+    )
 
 
 def keep_own(

@@ -2,8 +2,8 @@
 
 import pytest
 
-from benchmarks.scale import two_trainers
-from benchmarks.scale.two_trainers import WARM, rate_of, trained
+from benchmarks.dense import two_trainers
+from benchmarks.dense.two_trainers import WARM, rate_of, trained
 
 
 def test_steps_count_from_when_both_are_warm_until_the_first_has_no_more() -> None:

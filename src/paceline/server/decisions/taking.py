@@ -14,7 +14,7 @@ Pure; one at a time: the service holds its lock.
 
 from abc import ABC
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal, final
 
 import msgspec
@@ -33,6 +33,7 @@ from paceline.server.decisions.voids import Voids, is_open
 
 _Change = Push | PushEarly | Upload | SetValues | Lock
 _NO_PUSH = LastPush(0, is_settled=True)
+_NO_MARKS: Mapping[int, int] = {}
 SlotMarks = dict[TaskKey, int]
 
 
@@ -50,36 +51,36 @@ class Marks:
 
     def __init__(self) -> None:
         """No slot, no mark."""
-        self._marks: dict[int, SlotMarks] = {}  # {slot: {task: last batch applied}}
+        self._slots: set[int] = set()
+        # By task, as a window of few tasks goes to all slots of a part.
+        self._marks: dict[TaskKey, dict[int, int]] = {}  # {task: {slot: last applied}}
 
     def add_slots(self, slots: Iterable[int]) -> None:
         """Slots without marks."""
-        for slot in slots:
-            self._marks.setdefault(slot, {})
+        self._slots.update(slots)
 
     def remove_slots(self, slots: Iterable[int]) -> None:
         """Nobody pushes to them any more."""
         for slot in slots:
-            self._marks.pop(slot, None)
+            self._slots.discard(slot)
+            for marks in self._marks.values():
+                marks.pop(slot, None)
+        self._marks = {key: marks for key, marks in self._marks.items() if marks}
 
     def has_slots(self) -> bool:
         """Whether the server has any slot."""
-        return bool(self._marks)
+        return bool(self._slots)
 
     def decide(self, window: Window, slots: tuple[int, ...]) -> WindowDecision:
         """What a window would do to ``slots``; changes nothing."""
-        spans, keys = window.spans, window.task_keys()
-        state = [(key, first - 1) for key, (_, first, _) in zip(keys, spans, strict=True)]
-        fresh = []
-        for slot in slots:
-            marks = self._marks[slot]
-            for key, before in state:
-                if marks.get(key, NO_BATCH) != before:
-                    break
-            else:
-                fresh.append(slot)
-                continue
-            found = [marks.get(key, NO_BATCH) for key in keys]
+        spans = window.spans
+        known = [self._marks.get(key, _NO_MARKS) for key in window.task_keys()]
+        fresh: Sequence[int] = slots
+        for marks, (_, first, _) in zip(known, spans, strict=True):
+            fresh = [s for s in fresh if marks.get(s, NO_BATCH) == first - 1]
+        others = () if len(fresh) == len(slots) else {*slots}.difference(fresh)
+        for slot in sorted(others):
+            found = [marks.get(slot, NO_BATCH) for marks in known]
             if any(mark < span.last for mark, span in zip(found, spans, strict=True)):
                 reason = (
                     f"window {window} neither starts behind the marks {found} of slot "
@@ -99,35 +100,37 @@ class Marks:
     def advance(self, window: Window, slots: tuple[int, ...]) -> None:
         """These slots have applied a window."""
         for key, span in zip(window.task_keys(), window.spans, strict=True):
-            for slot in slots:
-                self._marks[slot][key] = span.last
+            self._marks.setdefault(key, {}).update(dict.fromkeys(slots, span.last))
 
     def forget(self, stage: int, epoch: int, done: range, kept: frozenset[int]) -> None:
         """A committed cut shows earlier epochs done, and of this one all but ``kept``."""
-        for slot, marks in self._marks.items():
-            self._marks[slot] = {
-                key: mark
-                for key, mark in marks.items()
-                if is_open(key, stage, epoch, done, kept)
-            }
+        for key in [k for k in self._marks if not is_open(k, stage, epoch, done, kept)]:
+            del self._marks[key]
 
     def entry(self, key: TaskKey) -> MarkEntry:
         """The distinct marks of a task over all slots."""
-        found = {marks.get(key, NO_BATCH) for marks in self._marks.values()}
+        marks = self._marks.get(key, _NO_MARKS)
+        found = {marks.get(slot, NO_BATCH) for slot in self._slots}
         return MarkEntry(key, tuple(sorted(found)))
 
     def entries(self) -> tuple[MarkEntry, ...]:
         """The distinct marks of every task that any slot knows."""
-        keys = {key for marks in self._marks.values() for key in marks}
-        return tuple(self.entry(key) for key in sorted(keys))
+        return tuple(self.entry(key) for key in sorted(self._marks))
 
     def export(self) -> dict[int, SlotMarks]:
         """A copy of everything, for a cut."""
-        return {slot: dict(marks) for slot, marks in self._marks.items()}
+        found: dict[int, SlotMarks] = {slot: {} for slot in self._slots}
+        for key, marks in self._marks.items():
+            for slot, last in marks.items():
+                found[slot][key] = last
+        return found
 
     def load(self, marks: dict[int, SlotMarks]) -> None:
         """Everything as a cut has it."""
-        self._marks = {slot: dict(by_task) for slot, by_task in marks.items()}
+        self._slots, self._marks = set(marks), {}
+        for slot, by_task in marks.items():
+            for key, last in by_task.items():
+                self._marks.setdefault(key, {})[slot] = last
 
 
 class Taking(ABC):  # noqa: B024  (only ever what `ServerState` builds on)

@@ -145,6 +145,29 @@ def test_values_that_may_come_at_any_time_are_read_beside_from_then_on(both: Bot
 
 
 @pytest.mark.parametrize("found", [None, np.zeros(bytes_needed(SIZES), np.uint8)])
+def test_values_are_read_beside_again_and_again_and_each_is_brought_home(
+    both: Both,
+) -> None:
+    pull = both.find()
+    for turn in range(2):
+        both.memory.let_land(apart=True)
+        for value in (3.0 + turn, 5.0 + turn):
+            before, version = both.parameter.tolist(), both.parameter._version
+            both.fill(value)
+            assert both.pulls.read(SERVER, pull) is not None
+            assert both.parameter.tolist() == before
+            both.memory.settle()
+            assert both.parameter.tolist() == [value] * 6
+            assert both.parameter._version > version  # autograd knows
+        both.memory.settle()  # nothing has come
+        both.memory.let_land(apart=False)
+        # Over the wire, to where the parameter is its own memory again.
+        place = both.memory[0].place(make_plan().blocks[0])
+        assert place.ctypes.data == both.parameter.data_ptr()
+        both.memory.settle()
+
+
+@pytest.mark.parametrize("found", [None, np.zeros(bytes_needed(SIZES), np.uint8)])
 def test_a_place_that_is_not_found_is_asked_for_once(both: Both, found: Any) -> None:
     both.found = found
     pull = both.find()

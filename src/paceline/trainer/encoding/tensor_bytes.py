@@ -4,7 +4,7 @@ Pure; any thread may call.
 """
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from operator import attrgetter
 from typing import Final, NamedTuple, final
 
@@ -110,6 +110,7 @@ class ParameterMemory:
 
     Attributes:
         beside: the copy, once there is one.
+        is_beside_whole: whether all of that is to be brought home, or no more than rows.
     """
 
     def __init__(
@@ -124,7 +125,7 @@ class ParameterMemory:
         self._where = 0
         self._array: ByteArray | None = None
         self.beside: Home | None = None
-        self._is_beside_whole = True  # whether all of it is to be brought home, or `_rows`
+        self.is_beside_whole = True
         self._rows: list[torch.Tensor] = []
 
     def read(self, block: Block) -> ByteArray:
@@ -134,7 +135,7 @@ class ParameterMemory:
 
     def place(self, block: Block) -> ByteArray:
         """Where a block's values land; `settle` afterwards."""
-        self._is_beside_whole = True
+        self.is_beside_whole = True
         return self._place(block)
 
     def put_rows(self, block: Block, rows: Int64s, values: ByteArray) -> None:
@@ -178,7 +179,7 @@ class ParameterMemory:
     def settle(self) -> None:
         """Values have landed: autograd knows, and a copy beside is brought home."""
         beside, rows = self.beside, self._rows
-        if beside is not None and self._is_beside_whole:
+        if beside is not None and self.is_beside_whole:
             beside.bring(self._parameter, self._copies())
         elif beside is not None and rows:
             numbers, device = torch.cat(rows), self._parameter.device
@@ -187,7 +188,11 @@ class ParameterMemory:
                 self._parameter.index_copy_(0, numbers.to(device), values)
         elif beside is None:
             torch.autograd.graph.increment_version(self._parameter)
-        self._is_beside_whole, self._rows = False, []
+        self.settled()
+
+    def settled(self) -> None:
+        """Nothing is to be brought home any more."""
+        self.is_beside_whole, self._rows = False, []
 
 
 @final
@@ -199,6 +204,7 @@ class PartMemory:
     ) -> None:
         self._parameters, self._is_apart = tuple(parameters), apart
         self._memory = [ParameterMemory(one, apart=apart) for one in parameters]
+        self._turns = 0  # of `let_land`
 
     def __getitem__(self, index: int) -> ParameterMemory:
         """Of one parameter."""
@@ -212,27 +218,45 @@ class PartMemory:
     def let_land(self, *, apart: bool) -> None:
         """From now on, values land beside the parameters or not."""
         self._is_apart = apart
+        self._turns += 1
         for memory in self._memory:
             memory.is_apart = apart
 
     def where(self) -> list[int] | None:
-        """Where the parameters lie, if all are their own memory.
+        """Where values of the parameters land, if all are on the host.
 
         As long as that stays, what `ParameterMemory.place` has returned stays right.
         """
         found = self._parameters
-        if self._is_apart or not all(map(_IS_CPU, found)):
+        if not all(map(_IS_CPU, found)):
             return None
+        if self._is_apart:
+            return [-self._turns]  # memory beside them, which stays until the next turn
         is_own = all(map(_IS_CONTIGUOUS, found))
         return list(map(_PLACE, found)) if is_own else None
 
+    def land_again(self, blocks: Iterable[Block]) -> None:
+        """What `ParameterMemory.place` has returned for these is written once more."""
+        if self._is_apart:
+            for block in blocks:
+                self._memory[block.parameter].is_beside_whole = True
+
     def settle(self) -> None:
         """See `ParameterMemory.settle`: values of all may have landed."""
-        if any(map(_BESIDE, self._memory)):
-            for memory in self._memory:
-                memory.settle()
-        else:  # one call, where each memory would make its own
+        if not any(map(_BESIDE, self._memory)):
             torch.autograd.graph.increment_version(self._parameters)
+            return
+        came = {n: one.beside for n, one in enumerate(self._memory) if one.is_beside_whole}
+        homes = {n: home for n, home in came.items() if home and self._parameters[n].is_cpu}
+        if homes:  # one call, where each memory would make its own
+            sources = [home.tensor for home in homes.values()]
+            with torch.no_grad():
+                torch._foreach_copy_([self._parameters[n] for n in homes], sources)
+        for n, memory in enumerate(self._memory):
+            if n in homes:
+                memory.settled()
+            else:
+                memory.settle()
 
 
 def cut(array: ByteArray, block: Block, size: int) -> ByteArray:

@@ -121,8 +121,10 @@ class DirectPulls:
     def _places_of(self, server: str) -> Mapping[int, ByteArray]:
         """Where a server's values land; found anew where a parameter is elsewhere now."""
         where, (before, places) = self._memory.where(), self._found.get(server, _NOWHERE)
-        if where is None or where != before:
-            blocks = self._blocks.get(server, ())
+        blocks = self._blocks.get(server, ())
+        if where is not None and where == before:
+            self._memory.land_again(blocks)
+        else:
             places = {b.slot: self._memory[b.parameter].place(b) for b in blocks}
             self._found[server] = where, places
         return places

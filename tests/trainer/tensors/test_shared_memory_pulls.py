@@ -144,8 +144,7 @@ def test_values_that_may_come_at_any_time_are_read_beside_from_then_on(both: Bot
     assert both.parameter.tolist() == [4.0] * 6
 
 
-@pytest.mark.parametrize("found", [None, np.zeros(bytes_needed(SIZES), np.uint8)])
-def test_values_are_read_beside_again_and_again_and_each_is_brought_home(
+def test_values_are_read_beside_again_and_each_is_brought_home(
     both: Both,
 ) -> None:
     pull = both.find()

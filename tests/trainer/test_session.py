@@ -235,6 +235,7 @@ def test_autograd_notices_that_a_pull_changed_parameters(session: Session) -> No
 
 
 def test_close_leaves_an_open_loop_and_the_job(job: FakeJob) -> None:
+    before = set(threading.enumerate())
     session = job.session()
     share_line(session)
     batches = session.batches(DATA, 2)
@@ -243,7 +244,7 @@ def test_close_leaves_an_open_loop_and_the_job(job: FakeJob) -> None:
     session.close()
     kinds = [type(m) for _, m in job.sent if isinstance(m, HandBack | Leave)]
     assert kinds == [HandBack, Leave]
-    assert "trainer-heartbeat" not in {thread.name for thread in threading.enumerate()}
+    assert not {thread.name for thread in threading.enumerate() if thread not in before}
     with pytest.raises(UsageError, match="the session is closed"):
         session.log(loss=1.0)
 

@@ -4,10 +4,10 @@
 
     python -m benchmarks two_trainers [--times 5] [--model language] [--paces sync,async]
 
-The plain loop of one process with a `DataLoader`, and a job of two trainers and one server,
-one thread each. Both learn one of the models of `step_cost`; whoever is first trains alone
-until the other is there, so that steps count from when both have some behind them until the
-first has no more.
+The plain loop of one process with a `DataLoader`, two such loops at once that know nothing
+of each other, and a job of two trainers and one server, one thread each. All learn one of
+the models of `step_cost`; whoever is first trains alone until the other is there, so that
+steps count from when both have some behind them until the first has no more.
 
 A third process needs a third core: on two, what the server and the coordinator compute is
 taken from the trainers.
@@ -38,7 +38,7 @@ from benchmarks.harness.bench import TIMES, Found, Run, bench, flags_of, opt, re
 from benchmarks.harness.figures import Figure, Ratio, compared
 from benchmarks.harness.processes import job_config
 
-PLAIN = "plain loop"
+PLAIN, APART = "plain loop", "2 plain loops, no exchange"
 TRAINERS, WARM = 2, 10  # steps of each, before any is counted
 TASK = 5  # batches
 LIMIT_S = 600.0
@@ -82,12 +82,13 @@ def run_once(pace: str, place: Path, run: Run) -> float:
     """Records a second of one run."""
     flags, script = run.flags, Path(__file__)
     words = flags_of(out=place, model=flags.model, steps=flags.steps)
-    if pace == PLAIN:
-        run.script(script, place, (*words, "--plain"), limit_s=LIMIT_S)
-        ended_s = [result(place)]
+    sides = range(1 if pace == PLAIN else TRAINERS)
+    if pace in {PLAIN, APART}:
+        plain = [(*words, *flags_of(plain=side)) for side in sides]
+        run.script(script, place, *plain, limit_s=LIMIT_S)
     else:
         run.job(script, words, place, job_config(pace, TRAINERS))
-        ended_s = [result(place, trainer) for trainer in range(TRAINERS)]
+    ended_s = [result(place, side) for side in sides]
     return MODELS[flags.model].batch * rate_of(ended_s)
 
 
@@ -101,20 +102,26 @@ def run_once(pace: str, place: Path, run: Run) -> float:
 def main(run: Run) -> Found:
     """Runs in turns."""
     runs = run.interleaved(
-        (PLAIN, *run.flags.paces),
+        (PLAIN, APART, *run.flags.paces),
         lambda pace, place: run_once(pace, place, run),
         lambda pace, rate: f"{pace}: {rate:.0f} records/s",
         is_turned=True,
     )
-    what, figures, ratios = f"{run.flags.model}, records/s", list[Figure](), list[Ratio]()
-    floor = Figure(what, PLAIN, "floor", "records/s", tuple(runs.pop(PLAIN)), True)
+    what = f"{run.flags.model}, records/s"
+    floors = [
+        Figure(what, name, "floor", "records/s", tuple(runs.pop(name)), True)
+        for name in (PLAIN, APART)
+    ]
+    figures, ratios = list[Figure](), list[Ratio]()
     for pace, rates in runs.items():
         who = f"2 trainers, {pace}"
-        ours = Figure(what, who, "ours", "records/s", tuple(rates), True)
-        figures.append(ours)
+        figures.append(Figure(what, who, "ours", "records/s", tuple(rates), True))
         goal = "two-trainers" if run.flags.model == "language" else ""
-        ratios.append(compared(ours, floor, goal))
-    return Found([floor, *figures], ratios, "steps counted while both trainers had some")
+        ratios += [
+            compared(figures[-1], floor, goal if floor.who == PLAIN else "")
+            for floor in floors
+        ]
+    return Found([*floors, *figures], ratios, "steps counted while both trainers had some")
 
 
 def be_a_side() -> None:
@@ -123,14 +130,15 @@ def be_a_side() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--model", required=True)
     parser.add_argument("--steps", type=int, required=True)
-    parser.add_argument("--plain", action="store_true")
+    parser.add_argument("--plain", type=int, help="which plain loop; a trainer knows")
     flags = parser.parse_args()
     torch.set_num_threads(1)
-    session = None if flags.plain else paceline.connect()
-    trainer = os.environ.get("PACELINE_ROLE", "").rpartition("-")[2]
-    name = "result.json" if session is None else f"result-{trainer}.json"
+    side, session = flags.plain, None
+    if side is None:
+        session = paceline.connect()
+        side = int(os.environ["PACELINE_ROLE"].rpartition("-")[2])
     ended_s = trained(flags.model, session, flags.steps)
-    (flags.out / name).write_text(json.dumps(ended_s), encoding="utf-8")
+    (flags.out / f"result-{side}.json").write_text(json.dumps(ended_s), encoding="utf-8")
 
 
 if __name__ == "__main__":

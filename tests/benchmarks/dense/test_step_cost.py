@@ -29,7 +29,8 @@ from benchmarks.dense.step_cost import (
 )
 from benchmarks.dense.step_cost_floors import computing, kernels
 from benchmarks.dense.step_cost_loops import Gauge, Plan, run
-from benchmarks.dense.step_cost_models import MODELS, plain_of, resnet_shapes
+from benchmarks.dense.step_cost_models import MODELS, plain_of
+from benchmarks.dense.step_cost_models.bare import resnet_shapes
 from benchmarks.dense.step_cost_serve import Case, written
 from benchmarks.harness.record import ROOT
 from benchmarks.harness.watching import watched

@@ -136,14 +136,16 @@ def gather(values: Float32s, rows: Int64s, out: Float32s) -> None:
         if i + AHEAD < len(rows):
             soon = rows[i + AHEAD]
             prefetch(values, soon)
-        if rows[i] >= 0:
+        r = rows[i]  # once: what is written could be the rows, for all the compiler knows
+        if r >= 0:
             for j in range(values.shape[1]):
-                out[i, j] = values[rows[i], j]
+                out[i, j] = values[r, j]
 
 
 @compiled(types.void(INDEXES, GRADIENTS, VALUES))
 def sum_duplicates(inverse: Int64s, gradients: Float32s, sums: Float32s) -> None:
     """Add gradient i to ``sums[inverse[i]]``, in the order of i."""
     for i in range(len(inverse)):
+        r = inverse[i]
         for j in range(sums.shape[1]):
-            sums[inverse[i], j] += gradients[i, j]
+            sums[r, j] += gradients[i, j]

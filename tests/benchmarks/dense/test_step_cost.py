@@ -166,9 +166,7 @@ def test_the_kernels_of_a_model_change_all_that_it_learns(model: str) -> None:
     batch = plain.draw(plain.batch)
     computing(plain, batch)()
     assert all(one.grad is not None for one in plain.parameters())
-    assert len(kernels(plain)()) == (plain.rows is not None) + (
-        plain.linear is not None
-    )
+    assert len(kernels(plain)()) == (plain.rows is not None) + (plain.linear is not None)
 
 
 def test_tensors_are_those_of_a_resnet_50() -> None:

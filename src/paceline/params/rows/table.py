@@ -133,17 +133,16 @@ class RowTable(SlotTable):
     def gather_into(self, ids: Int64s, create: bool, out: Array) -> None:
         """See `SlotTable.gather_into`; with ``create`` rows of unseen ids are made."""
         self._require_shape("out", out, len(ids), self._spec.dim)
+        if not self._index.read(ids, self._values, out):
+            return
         if create:
             rows = self._make_rows(ids)  # which may move the values
             compiled.kernels.gather(self._values, rows, out)
             return
-        rows = self._index.find(ids)
-        compiled.kernels.gather(self._values, rows, out)
-        unseen = np.flatnonzero(rows < 0)
-        if len(unseen):
-            initial = np.empty((len(unseen), self._spec.dim), np.float32)
-            fill_initial(self._spec.init, self._key, ids[unseen], initial)
-            out[unseen] = initial
+        unseen = np.flatnonzero(self._index.find(ids) < 0)
+        initial = np.empty((len(unseen), self._spec.dim), np.float32)
+        fill_initial(self._spec.init, self._key, ids[unseen], initial)
+        out[unseen] = initial
 
     def apply(
         self,

@@ -178,10 +178,10 @@ def test_decay_and_adam_by_table_equal_their_twins_to_the_bit(
     np.testing.assert_array_equal(found, twin)
     step_kernels.shrink(arrays[0], rows, F32(0.97))
     reference.shrink(twins[0], rows, F32(0.97))
-    step_kernels.adam_moments(*arrays[1:], rows, gradients, F32(0.1), F32(0.001), found)
-    reference.adam_moments(*twins[1:], rows, gradients, F32(0.1), F32(0.001), twin)
+    step_kernels.adam_moments(*arrays[1:], rows, gradients, 0.9, 0.999, found)
+    reference.adam_moments(*twins[1:], rows, gradients, 0.9, 0.999, twin)
     np.testing.assert_array_equal(found, twin)
-    move = (np.sqrt(found), F32(0.05), F32(0.7), F32(1e-8))
+    move = (np.sqrt(found), 0.05, 0.7, 1e-8)
     step_kernels.adam_move(*arrays[:2], rows, *move)
     reference.adam_move(*twins[:2], rows, *move)
     for array, other in zip(arrays, twins, strict=True):

@@ -40,12 +40,12 @@ def distinct_ids(ids: Int64s, table_key: int, positions: Int64s) -> Distinct:
     num_ids = len(ids)
     assert num_ids <= _LONGEST, "a batch's ids are numbered by 32 bits"
     cells = np.empty(1 << max(4, (2 * num_ids).bit_length()), np.int32)
-    seen, inverse = np.empty(num_ids, np.int64), np.empty(num_ids, np.int64)
+    seen, inverse = np.empty(num_ids + 1, np.int64), np.empty(num_ids, np.int64)
     loops = compiled.distinct_kernels
     count = loops.number_ids(ids, cells, seen, inverse)
     distinct, places = np.empty(count, np.int64), np.empty(count, np.int32)
     counts = np.zeros(len(positions), np.int64)
     key = np.uint64(table_key)
-    seen = seen[:count]
+    seen = seen[1 : count + 1]
     loops.group_by_position(seen, key, positions, places, counts, distinct, inverse)
     return Distinct(distinct, inverse, counts)

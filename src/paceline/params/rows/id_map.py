@@ -48,6 +48,11 @@ class IdMap:
         compiled.kernels.find(self._cells, ids, rows)
         return rows
 
+    def find_all(self, ids: Int64s) -> Int64s | None:
+        """The row of each id, shape (n,); None if any is unknown."""
+        rows = np.empty(len(ids), np.int64)
+        return None if compiled.kernels.find(self._cells, ids, rows) else rows
+
     def read(self, ids: Int64s, values: Float32s, out: Float32s) -> int:
         """Copy ``values`` of each id's row into ``out``, (n, dim); how many are unknown.
 

@@ -144,7 +144,7 @@ def _step_adam(
     lr, eps = float(optimizer.lr), float(optimizer.eps)
     b1, b2 = map(float, optimizer.betas)
     decay = optimizer.weight_decay
-    if isinstance(optimizer, Adam):
+    if decay and isinstance(optimizer, Adam):
         gradients = _decayed(values, rows, gradients, decay)
     elif decay:
         kernels.shrink(values, rows, np.float32(1 - optimizer.lr * rate * decay))

@@ -59,16 +59,19 @@ def _cell_of(cells: Int64s, one: int, mask: np.uint64) -> np.uint64:
     return at
 
 
-@compiled(types.void(CELLS, IDS, INDEXES))
-def find(cells: Int64s, ids: Int64s, rows: Int64s) -> None:
-    """Look ids up; -1 where unknown."""
+@compiled(types.int64(CELLS, IDS, INDEXES))
+def find(cells: Int64s, ids: Int64s, rows: Int64s) -> int:
+    """Look ids up; -1 where unknown. How many those are."""
     mask = np.uint64(len(cells) - 1)
+    unknown = 0
     for i in range(len(ids)):
         if i + AHEAD < len(ids):
             soon = mix64(np.uint64(ids[i + AHEAD]) ^ _MAP_SALT) & mask
             prefetch(cells, np.int64(soon))
         at = _cell_of(cells, ids[i], mask)
         rows[i] = cells[at, 1]
+        unknown += cells[at, 1] < 0
+    return unknown
 
 
 @compiled(types.int64(CELLS, IDS, INDEXES, types.int64, INDEXES))

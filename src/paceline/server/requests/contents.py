@@ -58,12 +58,7 @@ class PushContents(NamedTuple):
     num_bytes: int = 0
 
 
-class IdSpan(NamedTuple):
-    """``ids[start:stop]`` of a table lie in this slot."""
-
-    slot: int
-    start: int
-    stop: int
+IdSpan = tuple[int, int, int]  # (slot, start, stop): ``ids[start:stop]`` lie in the slot
 
 
 class TableIds(NamedTuple):
@@ -311,7 +306,7 @@ def _read_ids(layout: PartLayout, entry: RowSlots, buffer: Bytes) -> TableIds:
         )
     ends = list(itertools.accumulate(entry.counts, initial=0))
     _require_bytes(f"ids of {what}", buffer, 8 * ends[-1])
-    spans = tuple(map(IdSpan, entry.slots, ends, ends[1:]))
+    spans = tuple(zip(entry.slots, ends, ends[1:], strict=False))
     if form.bounds is not None:  # what is looked at here is what is used
         buffer = own(buffer)
         _require_within(what, form.bounds, buffer.view(np.int64), spans)

@@ -8,7 +8,8 @@
     computing             forward and backward of the plain loop's model
     kernels               what changes the numbers: torch's optimizer on one tensor of all
                           those of the network; paceline's loops for rows (distinct ids, a
-                          look at their rows, sums of gradients, a step)
+                          look at their rows, sums of gradients, a step), each time of
+                          another batch, in a table of all rows
 
 All are medians of one process with one thread, in microseconds.
 
@@ -17,6 +18,7 @@ Waits: for the other process, with a bound.
 
 import argparse
 import contextlib
+import itertools
 import json
 import os
 import subprocess
@@ -40,6 +42,7 @@ SERVER = "benchmarks.transport.with_paceline"
 RECORD_BYTES = 64  # about those of a round that is committed
 CALLS = 1000
 WARM = 0.2  # of the calls
+BATCHES = 64  # that take turns: the rows of one would stay in the processor's cache
 
 
 @contextlib.contextmanager
@@ -69,8 +72,8 @@ def computing(model: Model, batch: Batch) -> Callable[[], object]:
     return compute
 
 
-def kernels(model: Model, batch: Batch) -> Callable[[], object]:
-    """Change the network's numbers and the batch's rows."""
+def kernels(model: Model) -> Callable[[], object]:
+    """Change the network's numbers and the rows of the next batch."""
     steps = list[Callable[[], object]]()
     if model.linear is not None:
         numbers = [one.detach().flatten() for one in model.linear.parameters()]
@@ -80,10 +83,14 @@ def kernels(model: Model, batch: Batch) -> Callable[[], object]:
     if model.rows is not None:
         rule, _ = model.row_rules()
         table = RowTable(TableSpec("rows", model.width, rule, Zeros()), seed=0)
-        ids = batch[1].flatten().numpy()
-        gradients = np.ones((len(ids), model.width), np.float32)
+        drawn = [model.draw(model.batch)[1].flatten().numpy() for _ in range(BATCHES)]
+        gradients = np.ones((len(drawn[0]), model.width), np.float32)
+        # As a loop has made them: in the order in which they came, in the end all.
+        table.gather(np.concatenate([*drawn, np.arange(model.ids)]), create=True)
+        batches = itertools.cycle(drawn)
 
         def step_rows() -> None:
+            ids = next(batches)
             unique, inverse = unique_ids(ids)
             table.gather(unique, create=True)
             table.apply(unique, sum_duplicates(inverse, gradients, len(unique)))
@@ -102,7 +109,7 @@ def measure(kind: str, steps: int, folder: Path) -> dict[str, float]:
             "an empty round trip": timed(trip, CALLS, WARM),
             "a record appended": timed(append(journal), CALLS, WARM),
             "computing": timed(computing(model, batch), steps, WARM),
-            "kernels": timed(kernels(model, batch), steps, WARM),
+            "kernels": timed(kernels(model), steps, WARM),
         }
     return {name: 1e6 * one for name, one in seconds.items()}
 

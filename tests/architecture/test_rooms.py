@@ -90,7 +90,7 @@ INSIDE: dict[str, Floors] = {
     "paceline.params.rows": (
         ("compiled",),
         ("combining", "distinct", "id_map", "initial", "optimizers", "snapshot"),
-        ("following", "slots", "table"),
+        ("following", "table"),
         ("values",),
     ),
     "paceline.forecast": (

@@ -29,7 +29,8 @@ from benchmarks.dense.step_cost import (
 )
 from benchmarks.dense.step_cost_floors import computing, kernels
 from benchmarks.dense.step_cost_loops import Gauge, Plan, run
-from benchmarks.dense.step_cost_models import MODELS, plain_of, resnet_shapes
+from benchmarks.dense.step_cost_models import MODELS, plain_of
+from benchmarks.dense.step_cost_models.bare import resnet_shapes
 from benchmarks.dense.step_cost_serve import Case, written
 from benchmarks.harness.record import ROOT
 from benchmarks.harness.watching import watched
@@ -165,9 +166,7 @@ def test_the_kernels_of_a_model_change_all_that_it_learns(model: str) -> None:
     batch = plain.draw(plain.batch)
     computing(plain, batch)()
     assert all(one.grad is not None for one in plain.parameters())
-    assert len(kernels(plain, batch)()) == (plain.rows is not None) + (
-        plain.linear is not None
-    )
+    assert len(kernels(plain)()) == (plain.rows is not None) + (plain.linear is not None)
 
 
 def test_tensors_are_those_of_a_resnet_50() -> None:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from paceline.params.rows.distinct import distinct_ids
 from paceline.params.rows.initial import table_key
 from tests.params.rows.compiled.reference import slot_of
-from tests.params.rows.test_slots import id_arrays, on_any_machine
+from tests.params.rows.test_unique_ids import id_arrays, on_any_machine
 
 KEY = table_key("user")
 

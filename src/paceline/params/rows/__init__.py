@@ -3,7 +3,7 @@
 ::
 
     distinct     ids -> unique ids, by slot          the trainer's side of a push
-    slots        unique ids, and sums                the server's
+                 unique ids, and sums                the server's
     id_map       id -> row index                     open addressing
     initial      a new row's values                  a function of (seed, table, id)
     optimizers   what a row keeps besides its values, and one step
@@ -34,12 +34,16 @@ if TYPE_CHECKING:
         unique_inverse,
     )
     from paceline.params.rows.compiled import Float32s, Int64s, load_loops
-    from paceline.params.rows.distinct import Distinct, distinct_ids
+    from paceline.params.rows.distinct import (
+        Distinct,
+        distinct_ids,
+        sum_duplicates,
+        unique_ids,
+    )
     from paceline.params.rows.following import RowStep, twin_by_now, twin_of
     from paceline.params.rows.id_map import IdMap
     from paceline.params.rows.initial import table_key
     from paceline.params.rows.optimizers import counts_table_steps
-    from paceline.params.rows.slots import sum_duplicates, unique_ids
     from paceline.params.rows.snapshot import RowSnapshot
     from paceline.params.rows.table import RowTable
     from paceline.params.rows.values import ValueTable
@@ -63,11 +67,11 @@ _LAZY = {  # {name: the module that defines it}
     "modules_of_rules": "paceline.params.rows.combining",
     "require_rule": "paceline.params.rows.combining",
     "rule_failed": "paceline.params.rows.combining",
-    "sum_duplicates": "paceline.params.rows.slots",
+    "sum_duplicates": "paceline.params.rows.distinct",
     "table_key": "paceline.params.rows.initial",
     "twin_by_now": "paceline.params.rows.following",
     "twin_of": "paceline.params.rows.following",
-    "unique_ids": "paceline.params.rows.slots",
+    "unique_ids": "paceline.params.rows.distinct",
     "unique_inverse": "paceline.params.rows.combining",
 }
 # Hidden from type checkers: a visible __getattr__ would make every misspelt name typed.

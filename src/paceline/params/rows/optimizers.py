@@ -141,37 +141,36 @@ def _step_adam(
     table_step: int,
 ) -> None:
     kernels = compiled.step_kernels
-    lr, (b1, b2), eps = float(optimizer.lr), optimizer.betas, float(optimizer.eps)
+    lr, eps = float(optimizer.lr), float(optimizer.eps)
+    b1, b2 = map(float, optimizer.betas)
     decay = optimizer.weight_decay
-    if isinstance(optimizer, Adam):
+    if decay and isinstance(optimizer, Adam):
         gradients = _decayed(values, rows, gradients, decay)
     elif decay:
         kernels.shrink(values, rows, np.float32(1 - optimizer.lr * rate * decay))
     m, v = state["exp_avg"], state["exp_avg_sq"]
     if optimizer.steps == "table":
-        f32, found = np.float32, np.empty(gradients.shape, np.float32)
-        kernels.adam_moments(m, v, rows, gradients, f32(1 - b1), f32(1 - b2), found)
+        found = np.empty(gradients.shape, np.float32)
+        kernels.adam_moments(m, v, rows, gradients, b1, b2, found)
         torch.from_numpy(found).sqrt_()  # torch's root: see there
         correction = _correction(optimizer, lr * rate, table_step)
-        kernels.adam_move(values, m, rows, found, *correction, f32(eps))
+        kernels.adam_move(values, m, rows, found, *correction, eps)
         return
-    known = _corrections(lr, float(b1), float(b2))
+    known = _corrections(lr, b1, b2)
     if rate != 1.0:  # rather than a table for each rate
         known = known * np.array([rate, 1.0], np.float32)
-    hyper = (lr * rate, float(b1), float(b2), eps)
+    hyper = (lr * rate, b1, b2, eps)
     kernels.adam(values, m, v, state["steps"], rows, gradients, hyper, known)
 
 
-def _correction(
-    optimizer: Adam | AdamW, lr: float, number: int
-) -> tuple[np.float32, np.float32]:
+def _correction(optimizer: Adam | AdamW, lr: float, number: int) -> tuple[float, float]:
     """What `adam_move` is told of a step: as torch's SparseAdam, or AdamW, works it out."""
     assert number > 0, "the table counts its steps, from 1"
     b1, b2 = optimizer.betas
     rest, root = 1 - b1**number, math.sqrt(1 - b2**number)
     if isinstance(optimizer, AdamW):
-        return np.float32(lr / rest), np.float32(root)
-    return np.float32(lr * root / rest), np.float32(1)
+        return lr / rest, root
+    return lr * root / rest, 1.0
 
 
 @functools.lru_cache(maxsize=64)

@@ -133,17 +133,16 @@ class RowTable(SlotTable):
     def gather_into(self, ids: Int64s, create: bool, out: Array) -> None:
         """See `SlotTable.gather_into`; with ``create`` rows of unseen ids are made."""
         self._require_shape("out", out, len(ids), self._spec.dim)
+        if not self._index.read(ids, self._values, out):
+            return
         if create:
-            rows = self._make_rows(ids)  # which may move the values
+            rows = self._insert(ids)  # which may move the values
             compiled.kernels.gather(self._values, rows, out)
             return
-        rows = self._index.find(ids)
-        compiled.kernels.gather(self._values, rows, out)
-        unseen = np.flatnonzero(rows < 0)
-        if len(unseen):
-            initial = np.empty((len(unseen), self._spec.dim), np.float32)
-            fill_initial(self._spec.init, self._key, ids[unseen], initial)
-            out[unseen] = initial
+        unseen = np.flatnonzero(self._index.find(ids) < 0)
+        initial = np.empty((len(unseen), self._spec.dim), np.float32)
+        fill_initial(self._spec.init, self._key, ids[unseen], initial)
+        out[unseen] = initial
 
     def apply(
         self,
@@ -178,7 +177,7 @@ class RowTable(SlotTable):
 
     def lacks(self, ids: Int64s) -> bool:
         """Whether the row of any of these ids is not made yet."""
-        return bool(np.any(self._index.find(ids) < 0))
+        return self._index.find_all(ids) is None
 
     def made_rows(self, ids: Int64s) -> Int64s | None:
         """The row of each id, for `step_made`; None if `apply` alone may change them.
@@ -187,10 +186,7 @@ class RowTable(SlotTable):
         `step_made` and of `gather` without ``create`` may run beside each other: no array
         moves. Where two of them meet in a row, an element may keep one change only.
         """
-        if self._snapshot is not None:
-            return None
-        rows = self._index.find(ids)
-        return None if np.any(rows < 0) else rows
+        return None if self._snapshot is not None else self._index.find_all(ids)
 
     def step_made(
         self,
@@ -257,12 +253,15 @@ class RowTable(SlotTable):
         return {TABLE_STEPS: np.array([self._num_steps], np.int64)}
 
     def _make_rows(self, ids: Int64s) -> Int64s:
+        """The row of each id, which are mostly there."""
+        rows = self._index.find_all(ids)
+        return self._insert(ids) if rows is None else rows
+
+    def _insert(self, ids: Int64s) -> Int64s:
         """The row of each id; new rows begin as they are specified."""
         known = len(self._index)
         rows = self._index.find_or_insert(ids)
         count = len(self._index)
-        if count == known:
-            return rows
         self._values = _with_room(self._values, known, count)
         new_ids = self._index.ids[known:]
         fill_initial(self._spec.init, self._key, new_ids, self._values[known:count])

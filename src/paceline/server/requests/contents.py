@@ -58,12 +58,7 @@ class PushContents(NamedTuple):
     num_bytes: int = 0
 
 
-class IdSpan(NamedTuple):
-    """``ids[start:stop]`` of a table lie in this slot."""
-
-    slot: int
-    start: int
-    stop: int
+IdSpan = tuple[int, int, int]  # (slot, start, stop): ``ids[start:stop]`` lie in the slot
 
 
 class TableIds(NamedTuple):
@@ -135,10 +130,9 @@ def _count_steps(
                 f"part {layout.part}: expected a table that counts its steps, got {name!r}"
             )
         nothing = RowGradients(name, _NO_IDS, np.empty((0, form.dim), np.float32))
-        for slot in sorted(layout.row_slots):
-            found = rows.setdefault(slot, [])
-            if all(one.table != name for one in found):
-                found.append(nothing)
+        having = {s for entry in push.rows if entry.table == name for s in entry.slots}
+        for slot in sorted(layout.row_slots - having):
+            rows.setdefault(slot, []).append(nothing)
 
 
 def read_early(
@@ -299,8 +293,8 @@ def _read_ids(layout: PartLayout, entry: RowSlots, buffer: Bytes) -> TableIds:
         )
     what = f"table {entry.table!r}"
     _require_distinct(f"slots of {what}", entry.slots)
-    strange = [slot for slot in entry.slots if slot not in layout.row_slots]
-    if strange:
+    if not layout.row_slots.issuperset(entry.slots):
+        strange = [slot for slot in entry.slots if slot not in layout.row_slots]
         raise UsageError(
             f"{what}: part {layout.part} has the row slots {sorted(layout.row_slots)} on "
             f"this server, got {strange}"
@@ -312,11 +306,11 @@ def _read_ids(layout: PartLayout, entry: RowSlots, buffer: Bytes) -> TableIds:
         )
     ends = list(itertools.accumulate(entry.counts, initial=0))
     _require_bytes(f"ids of {what}", buffer, 8 * ends[-1])
-    spans = [IdSpan(*span) for span in zip(entry.slots, ends, ends[1:], strict=False)]
+    spans = tuple(zip(entry.slots, ends, ends[1:], strict=False))
     if form.bounds is not None:  # what is looked at here is what is used
         buffer = own(buffer)
         _require_within(what, form.bounds, buffer.view(np.int64), spans)
-    return TableIds(entry.table, form, buffer.view(np.int64), tuple(spans))
+    return TableIds(entry.table, form, buffer.view(np.int64), spans)
 
 
 def _require_within(

@@ -10,8 +10,8 @@ run in any thread.
 
 import functools
 import threading
-from collections.abc import Collection, Mapping, Sequence
-from typing import Final, NamedTuple, final
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Final, NamedTuple, TypeVar, final
 
 import numpy as np
 
@@ -45,7 +45,10 @@ from paceline.server.slots.turns import (
 
 _COUNTING: Final = threading.Lock()  # guards the counts of steps of all tables
 
+T = TypeVar("T")
+
 Actions = dict[int, Turn]  # {slot: what happens to its numbers}
+StepRows = Callable[[Sequence[Table], Sequence[RowGradients], RowStep], T]
 
 
 class RowRead(NamedTuple):
@@ -110,13 +113,11 @@ class SlotActions:
         how = layout.row_step(contents.hyper, contents.rate)
         for slot in slots:
             if slot in contents.rows:
-                rows = contents.rows[slot]
-                tables = [self._shard.rows[slot][one.table] for one in rows]
-                alone = functools.partial(apply_rows, tables, rows, how)
-                beside = functools.partial(step_rows, tables, rows, how)
-                actions[slot] = (
-                    BesideTurn(beside, alone) if slot in self._hogwild else alone
-                )
+                alone = self._stepping_rows(apply_rows, slot, contents.rows[slot], how)
+                actions[slot] = alone
+                if slot in self._hogwild:
+                    beside = self._stepping_rows(step_rows, slot, contents.rows[slot], how)
+                    actions[slot] = BesideTurn(beside, alone)
         return actions
 
     def applying_round(
@@ -146,10 +147,16 @@ class SlotActions:
         touched = {slot: None for one in contributed for slot in one.contents.rows}
         if touched:
             how = self._layouts[part].row_step(hyper, rate)
+            first = contributed[0]
+            is_one = len(contributed) == 1 and first.weight == 1.0  # nothing to add up
             for slot in touched:
-                actions[slot] = functools.partial(
-                    apply_rows_round, shard, slot, contributed, how
-                )
+                if not is_one:
+                    actions[slot] = functools.partial(
+                        apply_rows_round, shard, slot, contributed, how
+                    )
+                elif slot in first.slots:
+                    rows = first.contents.rows[slot]
+                    actions[slot] = self._stepping_rows(apply_rows, slot, rows, how)
         return actions
 
     def uploading(self, values: Mapping[int, Bytes]) -> Actions:
@@ -180,8 +187,10 @@ class SlotActions:
         actions: Actions = {}
         for slot, reads in by_slot.items():
             alone = functools.partial(read_rows, reads, create=create)
-            beside = functools.partial(read_made_rows, reads, create=create)
-            actions[slot] = BesideTurn(beside, alone) if slot in self._hogwild else alone
+            actions[slot] = alone
+            if slot in self._hogwild:
+                beside = functools.partial(read_made_rows, reads, create=create)
+                actions[slot] = BesideTurn(beside, alone)
         return actions
 
     def pinning(self) -> tuple[Actions, dict[int, SlotSnapshot]]:
@@ -221,6 +230,12 @@ class SlotActions:
     def _move(self, slot: int, to: "SlotActions", *, is_bare: bool) -> None:
         held = self._shard.export(slot)
         to._shard.load(slot, bare(held) if is_bare else held)
+
+    def _stepping_rows(
+        self, step: StepRows[T], slot: int, rows: Sequence[RowGradients], how: RowStep
+    ) -> Callable[[], T]:
+        tables = self._shard.rows[slot]
+        return functools.partial(step, [tables[one.table] for one in rows], rows, how)
 
     def _group(self, part: int, slot: int, hyper: tuple[Hyper, ...]) -> Hyper:
         return hyper[self._layouts[part].blocks[slot].group]

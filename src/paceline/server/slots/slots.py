@@ -235,7 +235,9 @@ class Slots:
         self._server, self._seed, self._on_error = server, seed, on_error
         self.shard = ParameterShard()
         self._most: dict[int, int] = {}  # {part: pushes that may be one update}
-        self._queues: dict[int, SlotQueue] = {}  # {slot: queue}
+        self._queues: dict[
+            int, SlotQueue
+        ] = {}  # {slot: queue}; slots of a bundle share one
         self._hogwild: set[int] = set()  # row slots of hogwild parts
         self.lent: dict[int, LentValues] = {}
         self.actions = SlotActions(self.shard, self.layouts, self._hogwild)
@@ -253,8 +255,11 @@ class Slots:
         bundle_bytes = 0 if most > 1 or layout.compensation is not None else MOST_BYTES
         self.shard.create(plan, self._server, self._seed, lent.block, bundle_bytes)
         self.lent[layout.part] = lent
-        for lead in {self.lead_of(slot) for slot in (*layout.blocks, *layout.row_slots)}:
-            self._queues[lead] = SlotQueue(self._on_error, self.full)
+        leads = {slot: self.shard.bundles[slot].lead for slot in layout.blocks}
+        for slot in (*leads.values(), *layout.row_slots):
+            if slot not in self._queues:
+                self._queues[slot] = SlotQueue(self._on_error, self.full)
+        self._queues |= {slot: self._queues[lead] for slot, lead in leads.items()}
         if is_hogwild(plan.spec):
             self._hogwild |= layout.row_slots
             if layout.blocks:
@@ -275,19 +280,14 @@ class Slots:
         Nothing has been decided: the trainer comes again with the same.
         """
         for slot in slots:
-            if self._queues[self.lead_of(slot)].is_full:
+            if self._queues[slot].is_full:
                 text = f"slot {slot} of {self._server} has {MOST_WAITING} turns waiting"
                 return Refusal(kind="not_ready", text=text, timeline=message.timeline)
         return None
 
-    def lead_of(self, slot: int) -> int:
-        """The slot whose queue a slot has: that of its bundle, or its own."""
-        bundle = self.shard.bundles.get(slot)
-        return slot if bundle is None else bundle.lead
-
     def num_merged(self) -> int:
         """Pushes that became one update with one before them, over all slots."""
-        return sum(queue.num_merged for queue in self._queues.values())
+        return sum(queue.num_merged for queue in {*self._queues.values()})
 
     def retire(self) -> None:
         """Another object takes this one's place: nothing here changes any more."""
@@ -379,9 +379,10 @@ class Slots:
                 lent.count(version)
         turns: dict[SlotQueue, Turn] = {}
         for slot, turn in actions.items():
-            queue = self._queues[self.lead_of(slot)]
+            queue = self._queues[slot]
             turns[queue] = turn if queue not in turns else one_turn(turns[queue], turn)
         lined = _Lined(tuple(turns), done, changes, asker)
+        ended = lined.ended
         for queue, turn in turns.items():
-            queue.place(turn, lined.ended, owner)
+            queue.place(turn, ended, owner)
         return lined

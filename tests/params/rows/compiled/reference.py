@@ -196,11 +196,12 @@ def adam_moments(
     exp_avg_sq: Float32s,
     rows: Int64s,
     gradients: Float32s,
-    new1: np.float32,
-    new2: np.float32,
+    b1: float,
+    b2: float,
     found: Float32s,
 ) -> None:
-    """``m += new1 * (g - m); v += new2 * (g*g - v)`` on unique rows; v in ``found``."""
+    """``m += (1-b1) * (g - m); v += (1-b2) * (g*g - v)`` on unique rows; v in ``found``."""
+    new1, new2 = np.float32(1 - b1), np.float32(1 - b2)
     exp_avg[rows] += new1 * (gradients - exp_avg[rows])
     exp_avg_sq[rows] += new2 * (gradients * gradients - exp_avg_sq[rows])
     found[:] = exp_avg_sq[rows]
@@ -211,12 +212,13 @@ def adam_move(
     exp_avg: Float32s,
     rows: Int64s,
     roots: Float32s,
-    rate: np.float32,
-    root: np.float32,
-    eps: np.float32,
+    rate: float,
+    root: float,
+    eps: float,
 ) -> None:
     """``w -= rate * (m / (roots / root + eps))`` on unique rows."""
-    values[rows] -= rate * (exp_avg[rows] / (roots / root + eps))
+    rate32, root32, eps32 = np.float32(rate), np.float32(root), np.float32(eps)
+    values[rows] -= rate32 * (exp_avg[rows] / (roots / root32 + eps32))
 
 
 def ftrl(

@@ -86,6 +86,22 @@ def test_gathering_equals_its_twin_and_leaves_places_of_unknown_rows(
 
 
 @on_any_machine
+@given(id_arrays, id_arrays, st.integers(1, 9))
+def test_reading_is_finding_and_gathering(
+    ids: NDArray[np.int64], others: NDArray[np.int64], dim: int
+) -> None:
+    cells = empty_cells(len(ids))
+    kernels.find_or_insert(cells, ids, np.empty_like(ids), 0, np.empty_like(ids))
+    values, wanted = _normal(1, len(ids), dim), np.concatenate([ids[:3], others])
+    out, twin = np.full((2, len(wanted), dim), 7, np.float32)
+    rows = np.empty_like(wanted)
+    kernels.find(cells, wanted, rows)
+    kernels.gather(values, rows, twin)
+    assert kernels.read(cells, wanted, values, out) == np.count_nonzero(rows < 0)
+    np.testing.assert_array_equal(out, twin)
+
+
+@on_any_machine
 @given(st.lists(st.integers(0, 9), max_size=40), st.integers(1, 9))
 def test_summing_duplicates_equals_its_twin_to_the_bit(
     inverse_list: list[int], dim: int
@@ -162,10 +178,10 @@ def test_decay_and_adam_by_table_equal_their_twins_to_the_bit(
     np.testing.assert_array_equal(found, twin)
     step_kernels.shrink(arrays[0], rows, F32(0.97))
     reference.shrink(twins[0], rows, F32(0.97))
-    step_kernels.adam_moments(*arrays[1:], rows, gradients, F32(0.1), F32(0.001), found)
-    reference.adam_moments(*twins[1:], rows, gradients, F32(0.1), F32(0.001), twin)
+    step_kernels.adam_moments(*arrays[1:], rows, gradients, 0.9, 0.999, found)
+    reference.adam_moments(*twins[1:], rows, gradients, 0.9, 0.999, twin)
     np.testing.assert_array_equal(found, twin)
-    move = (np.sqrt(found), F32(0.05), F32(0.7), F32(1e-8))
+    move = (np.sqrt(found), 0.05, 0.7, 1e-8)
     step_kernels.adam_move(*arrays[:2], rows, *move)
     reference.adam_move(*twins[:2], rows, *move)
     for array, other in zip(arrays, twins, strict=True):

@@ -18,8 +18,9 @@ _SMALL = types.int32[::1]
 
 @compiled(types.int64(IDS, _SMALL, INDEXES, INDEXES))
 def number_ids(ids: Int64s, cells: Int32s, seen: Int64s, inverse: Int64s) -> int:
-    """Number ids in the order of arrival: ``seen[inverse] == ids``; how many there are.
+    """Number ids from 1 in the order of arrival; how many there are.
 
+    ``seen[inverse + 1] == ids``; ``seen`` has one more place than there are ids.
     ``cells`` is to work in: a power of two, at least twice as many as ids.
     """
     # Fibonacci hashing (Knuth, TAOCP 3, 6.4): a cheap draw for a map that lives this long.
@@ -27,21 +28,24 @@ def number_ids(ids: Int64s, cells: Int32s, seen: Int64s, inverse: Int64s) -> int
     while np.uint64(1) << (np.uint64(64) - shift) < np.uint64(len(cells)):
         shift -= np.uint64(1)
     mask = np.uint64(len(cells) - 1)
-    cells[:] = -1
+    cells[:] = 0
     count = np.int32(0)
     for i in range(len(ids)):
-        at = (np.uint64(ids[i]) * _GOLDEN) >> shift
+        one = ids[i]
+        # No branch for what is new, which nobody could guess of a batch's ids: an empty
+        # cell looks as if the id had been there.
+        seen[0] = one
+        at = (np.uint64(one) * _GOLDEN) >> shift
         found = cells[at]
-        while found >= 0 and seen[found] != ids[i]:
+        while seen[np.uint32(found)] != one:
             at = (at + np.uint64(1)) & mask
             found = cells[at]
-        # No branch for what is new: nobody could guess which of a batch's ids are.
-        is_new = found < 0
-        found = count if is_new else found
+        is_new = np.int32(found == 0)
+        count += is_new
+        found += is_new * count
         cells[at] = found
-        seen[found] = ids[i]
-        count += np.int32(is_new)
-        inverse[i] = found
+        seen[np.uint32(found)] = one
+        inverse[i] = found - 1
     return int(count)
 
 

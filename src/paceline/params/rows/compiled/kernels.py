@@ -50,18 +50,28 @@ def mix64(x: np.uint64) -> np.uint64:
 # the cell is empty. Id and row lie together: a lookup touches one cache line.
 
 
-@compiled(types.void(CELLS, IDS, INDEXES))
-def find(cells: Int64s, ids: Int64s, rows: Int64s) -> None:
-    """Look ids up; -1 where unknown."""
+@compiled(types.uint64(CELLS, types.int64, types.uint64))
+def _cell_of(cells: Int64s, one: int, mask: np.uint64) -> np.uint64:
+    """The cell of an id, which is empty if it is unknown."""
+    at: np.uint64 = mix64(np.uint64(one) ^ _MAP_SALT) & mask
+    while cells[at, 1] >= 0 and cells[at, 0] != one:
+        at = (at + np.uint64(1)) & mask
+    return at
+
+
+@compiled(types.int64(CELLS, IDS, INDEXES))
+def find(cells: Int64s, ids: Int64s, rows: Int64s) -> int:
+    """Look ids up; -1 where unknown. How many those are."""
     mask = np.uint64(len(cells) - 1)
+    unknown = 0
     for i in range(len(ids)):
         if i + AHEAD < len(ids):
             soon = mix64(np.uint64(ids[i + AHEAD]) ^ _MAP_SALT) & mask
             prefetch(cells, np.int64(soon))
-        at = mix64(np.uint64(ids[i]) ^ _MAP_SALT) & mask
-        while cells[at, 1] >= 0 and cells[at, 0] != ids[i]:
-            at = (at + np.uint64(1)) & mask
+        at = _cell_of(cells, ids[i], mask)
         rows[i] = cells[at, 1]
+        unknown += cells[at, 1] < 0
+    return unknown
 
 
 @compiled(types.int64(CELLS, IDS, INDEXES, types.int64, INDEXES))
@@ -78,9 +88,7 @@ def find_or_insert(
         if i + AHEAD < len(ids):
             soon = mix64(np.uint64(ids[i + AHEAD]) ^ _MAP_SALT) & mask
             prefetch(cells, np.int64(soon))
-        at = mix64(np.uint64(ids[i]) ^ _MAP_SALT) & mask
-        while cells[at, 1] >= 0 and cells[at, 0] != ids[i]:
-            at = (at + np.uint64(1)) & mask
+        at = _cell_of(cells, ids[i], mask)
         if cells[at, 1] < 0:
             cells[at, 0] = ids[i]
             cells[at, 1] = count
@@ -136,14 +144,45 @@ def gather(values: Float32s, rows: Int64s, out: Float32s) -> None:
         if i + AHEAD < len(rows):
             soon = rows[i + AHEAD]
             prefetch(values, soon)
-        if rows[i] >= 0:
+        r = rows[i]  # once: what is written could be the rows, for all the compiler knows
+        if r >= 0:
             for j in range(values.shape[1]):
-                out[i, j] = values[rows[i], j]
+                out[i, j] = values[r, j]
+
+
+@compiled(types.int64(CELLS, IDS, VALUES, OUT))
+def read(cells: Int64s, ids: Int64s, values: Float32s, out: Float32s) -> int:
+    """Copy the row of each id into ``out`` (n, dim); how many are unknown.
+
+    Their places are left as they are. It is `find` and `gather`, but memory is asked for
+    a row as soon as it is known which.
+    """
+    rows = np.empty(len(ids), np.int64)
+    mask = np.uint64(len(cells) - 1)
+    unknown = 0
+    for i in range(len(ids)):
+        if i + AHEAD < len(ids):
+            soon = mix64(np.uint64(ids[i + AHEAD]) ^ _MAP_SALT) & mask
+            prefetch(cells, np.int64(soon))
+        at = _cell_of(cells, ids[i], mask)
+        r = cells[at, 1]
+        rows[i] = r
+        if r >= 0:
+            prefetch(values, r)
+        else:
+            unknown += 1
+    for i in range(len(ids)):
+        r = rows[i]
+        if r >= 0:
+            for j in range(values.shape[1]):
+                out[i, j] = values[r, j]
+    return unknown
 
 
 @compiled(types.void(INDEXES, GRADIENTS, VALUES))
 def sum_duplicates(inverse: Int64s, gradients: Float32s, sums: Float32s) -> None:
     """Add gradient i to ``sums[inverse[i]]``, in the order of i."""
     for i in range(len(inverse)):
+        r = inverse[i]
         for j in range(sums.shape[1]):
-            sums[inverse[i], j] += gradients[i, j]
+            sums[r, j] += gradients[i, j]

@@ -18,7 +18,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-AHEAD: Final = 8  # rows; 4 to 16 make no difference
+AHEAD: Final = 32  # rows: memory takes as long to answer as so many take to be worked on
 
 _READ, _KEEP, _DATA = 0, 3, 1  # for reading, in all caches, no instructions
 

@@ -243,21 +243,22 @@ def adam(  # noqa: PLR0913  (a row has that much state)
 
 
 @compiled(
-    types.void(VALUES, VALUES, INDEXES, GRADIENTS, types.float32, types.float32, VALUES)
+    types.void(VALUES, VALUES, INDEXES, GRADIENTS, types.float64, types.float64, VALUES)
 )
 def adam_moments(
     exp_avg: Float32s,
     exp_avg_sq: Float32s,
     rows: Int64s,
     gradients: Float32s,
-    new1: np.float32,
-    new2: np.float32,
+    b1: float,
+    b2: float,
     found: Float32s,
 ) -> None:
-    """``m += new1 * (g - m); v += new2 * (g*g - v)``; ``found`` (n, dim) gets the v.
+    """``m += (1 - b1) * (g - m); v += (1 - b2) * (g*g - v)``; ``found`` (n, dim) gets v.
 
-    ``new1`` is 1 - b1 rounded once, ``new2`` 1 - b2.
+    What is new of each is rounded once, as in `adam`.
     """
+    new1, new2 = np.float32(1 - b1), np.float32(1 - b2)
     for i in range(len(rows)):
         if i + AHEAD < len(rows):
             soon = rows[i + AHEAD]
@@ -276,21 +277,22 @@ def adam_moments(
 
 
 @compiled(
-    types.void(VALUES, VALUES, INDEXES, VALUES, types.float32, types.float32, types.float32)
+    types.void(VALUES, VALUES, INDEXES, VALUES, types.float64, types.float64, types.float64)
 )
 def adam_move(
     values: Float32s,
     exp_avg: Float32s,
     rows: Int64s,
     roots: Float32s,
-    rate: np.float32,
-    root: np.float32,
-    eps: np.float32,
+    rate: float,
+    root: float,
+    eps: float,
 ) -> None:
     """``w -= rate * (m / (sqrt(v) / root + eps))``, sqrt(v) in ``roots`` (n, dim).
 
-    Rate and root correct the bias of the step.
+    Rate and root correct the bias of the step; all three are rounded here.
     """
+    rate32, root32, eps32 = np.float32(rate), np.float32(root), np.float32(eps)
     for i in range(len(rows)):
         if i + AHEAD < len(rows):
             soon = rows[i + AHEAD]
@@ -298,7 +300,7 @@ def adam_move(
             prefetch(exp_avg, soon)
         r = rows[i]
         for j in range(values.shape[1]):
-            values[r, j] -= rate * (exp_avg[r, j] / (roots[i, j] / root + eps))
+            values[r, j] -= rate32 * (exp_avg[r, j] / (roots[i, j] / root32 + eps32))
 
 
 @compiled(types.void(VALUES, VALUES, VALUES, INDEXES, GRADIENTS, _FOUR_FLOAT32))

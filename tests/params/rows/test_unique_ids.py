@@ -5,7 +5,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from paceline.params.rows.slots import sum_duplicates, unique_ids
+from paceline.params.rows.distinct import sum_duplicates, unique_ids
 
 id_arrays = st.lists(
     st.integers(-(2**63), 2**63 - 1) | st.integers(-5, 5), max_size=60

@@ -9,8 +9,8 @@ import pytest
 import paceline
 from tests.architecture.house import ROOT, modules
 
-HEAVY = ("matplotlib", "numba", "pandas", "pyarrow", "ray", "sklearn", "torch")
-LIGHT = ("paceline", "paceline.coordinator.service", "paceline.cli.main")
+HEAVY = ("matplotlib", "numba", "numpy", "pandas", "pyarrow", "ray", "sklearn", "torch")
+LIGHT = ("paceline", "paceline.cli.main", "paceline.cli.run", "paceline.cli.status")
 ROLES = (  # all of an embedded job; with rows it needs numba as well
     "paceline.coordinator.service",
     "paceline.launch.own_job",
@@ -23,8 +23,12 @@ def test_importing_loads_no_heavy_library(name: str) -> None:
     assert loaded(name) == "[]"
 
 
+def test_a_coordinator_loads_numpy_alone() -> None:
+    assert loaded("paceline.coordinator.service") == "['numpy']"
+
+
 def test_a_job_without_rows_loads_torch_alone() -> None:
-    assert loaded(", ".join(ROLES)) == "['torch']"
+    assert loaded(", ".join(ROLES)) == "['numpy', 'torch']"
 
 
 def loaded(names: str) -> str:

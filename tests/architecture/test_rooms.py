@@ -81,7 +81,7 @@ INSIDE: dict[str, Floors] = {
         ("inprocess",),
         ("opening",),
     ),
-    "paceline.store": (("blobs", "journal"), ("cuts", "tensors"), ("export", "listing")),
+    "paceline.store": (("blobs", "journal"), ("cuts",), ("export", "listing", "tensors")),
     "paceline.data": (
         ("source", "split", "order", "cells", "sets", "not_data"),
         ("files", "map_style", "ahead"),

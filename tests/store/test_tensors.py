@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import safetensors.torch
 import torch
 
 from paceline.errors import CheckpointCorrupt, StoreError
@@ -23,6 +24,7 @@ def test_tensors_come_back_to_the_bit(store: BlobStore, dtype: torch.dtype) -> N
         "turned": torch.arange(12).reshape(3, 4).to(dtype).t(),
         "scalar": torch.tensor(1).to(dtype),
         "empty": torch.zeros(0, 7, dtype=dtype),
+        "without strides": torch.tensor([1]).to(dtype).as_strided((1,), (0,)),
     }
     entry = write_tensors(store, "server-0.safetensors", tensors, {"marks": "{}"})
     read, metadata = read_tensors(store, entry)
@@ -79,6 +81,23 @@ def test_tensors_that_share_memory_are_refused(store: BlobStore) -> None:
     with pytest.raises(StoreError, match="share memory"):
         write_tensors(store, "a", {"one": tensor, "two": tensor}, {})
     assert not store.exists("a")
+
+
+def test_a_dtype_that_no_file_holds_is_refused(store: BlobStore) -> None:
+    with pytest.raises(StoreError, match=r"torch\.complex128 is none of"):
+        write_tensors(store, "a", {"one": torch.zeros(4, dtype=torch.complex128)}, {})
+
+
+def test_a_file_is_what_safetensors_itself_would_make(store: BlobStore) -> None:
+    tensors = {
+        "slot/10/values": torch.randn(2, 3),
+        "slot/9/state/step": torch.tensor(3.0),
+        "slot/9/table/user/ids": torch.arange(4),
+        "standing": torch.zeros(7, dtype=torch.uint8),
+    }
+    write_tensors(store, "a", tensors, {"k": 'v "w"'})
+    expected = safetensors.torch.save(tensors, {"k": 'v "w"'})
+    assert (Path(store.url) / "a").read_bytes() == expected
 
 
 @pytest.mark.system

@@ -236,7 +236,7 @@ def _show(views: list[CutView], unharmed: list[str], *, as_json: bool) -> None:
         size = "?" if view.bytes is None else f"{view.bytes:,}"
         row = (str(view.cut), str(view.timeline), records, steps, _moment(view.created))
         table.add_row(*row, size, state, *([view.job or "?"] if is_mixed else []))
-    Console().print(table)
+    Console(emoji=False).print(table)
     for view in views:
         if view.problem is not None:
             print(f"damaged: {view.problem}")

@@ -166,7 +166,7 @@ def _tell_end(result: RunResult, *, as_json: bool) -> None:
     """
     if not as_json:
         with unheeded():
-            Console().print(summary_table(result.summary))
+            Console(emoji=False).print(summary_table(result.summary))
             sys.stdout.flush()
     verdict = result.verdict
     if verdict.ending is not Ending.TRAINED:

@@ -44,7 +44,7 @@ def status(
     if as_json:
         print(json.dumps(view))
     else:
-        print_view(view, Console())
+        print_view(view, Console(emoji=False))
         _print_summary(job, view)
 
 
@@ -161,7 +161,7 @@ def _print_summary(job: JobDir, view: StatusView) -> None:
         summary = msgspec.convert(view["summary"], Summary)
     except msgspec.ValidationError as error:
         raise StoreError(f"{job.summary} is none of this version: {error}") from error
-    console = Console()
+    console = Console(emoji=False)
     console.print(summary_table(summary))
     if summary.ending not in {"", Ending.TRAINED.value}:
         reason = tell_ending(summary.ending, summary.reason)

@@ -185,7 +185,7 @@ class OwnJob:
         assert summary is not None
         if not self._is_quiet:
             with contextlib.suppress(OSError, ValueError):
-                Console(file=self._output).print(summary_table(summary))
+                Console(file=self._output, emoji=False).print(summary_table(summary))
         is_well = verdict.ending is Ending.TRAINED
         if is_well or (self._is_quiet and not verdict.exit_code):
             return

@@ -14,6 +14,7 @@ from safetensors import SafetensorError
 from paceline.errors import CheckpointCorrupt, StoreError
 from paceline.messages.server import FileEntry
 from paceline.store.blobs import BlobStore
+from paceline.store.cuts import FROZEN_DTYPES, RawTensor, file_buffers
 
 _LENGTH_BYTES = 8  # a file begins with the length of its JSON header, little-endian
 
@@ -27,18 +28,32 @@ def write_tensors(
 ) -> FileEntry:
     """Write CPU tensors of any shape and dtype as the file ``name``, with some words.
 
-    The tensors must not change meanwhile and are not kept; one copy of all of them is
-    held until the file is durable.
+    The tensors must not change meanwhile and are not kept. They are written from where
+    they lie: in a local folder nothing is copied.
 
     Raises:
-        StoreError: two tensors share memory, the name is taken, or the storage fails.
+        StoreError: two tensors share memory, one has a dtype that no file holds, the name
+            is taken, or the storage fails.
     """
     packed = {key: tensor.detach().contiguous() for key, tensor in tensors.items()}
+    places = [tensor.data_ptr() for tensor in packed.values() if tensor.numel()]
     try:
-        data = safetensors.torch.save(packed, metadata)
-    except (RuntimeError, ValueError, SafetensorError) as error:
+        if len(set(places)) < len(places):
+            raise ValueError("some share memory")
+        raw = {key: _raw(tensor) for key, tensor in packed.items()}
+    except ValueError as error:
         raise StoreError(f"{store.url}/{name}: cannot write tensors: {error}") from error
-    return store.write(name, [data])
+    return store.write(name, file_buffers(raw, metadata))
+
+
+def _raw(tensor: torch.Tensor) -> RawTensor:
+    known = FROZEN_DTYPES.get(str(tensor.dtype).removeprefix("torch."))
+    if known is None:
+        raise ValueError(f"{tensor.dtype} is none of {', '.join(FROZEN_DTYPES)}")
+    # Not reshaped: of a single element the stride may be 0, which no other dtype takes.
+    flat = tensor.as_strided((tensor.numel(),), (1,))
+    data = flat.view(torch.uint8).numpy().data
+    return RawTensor(known[0], tuple(tensor.shape), data)
 
 
 def read_tensors(

@@ -1,10 +1,11 @@
 """How long batches take to read and compute, without waiting for anybody."""
 
+import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
 from paceline.timing import ManualClock
-from paceline.trainer.client.stopwatch import MOST_KEPT, QUANTILES, Stopwatch
+from paceline.trainer.client.stopwatch import MOST_KEPT, QUANTILES, Stopwatch, quantiles
 
 
 def timed(durations: list[float]) -> Stopwatch:
@@ -27,6 +28,12 @@ def test_what_is_told_lies_between_the_least_and_the_most(durations: list[float]
     assert abs(told.seconds[0] - min(durations)) < 1e-5
     assert abs(told.seconds[-1] - max(durations)) < 1e-5
     assert abs(told.mean_s - sum(durations) / len(durations)) < 1e-5
+
+
+@given(st.lists(st.floats(0, 100), min_size=1, max_size=99))
+def test_quantiles_are_those_of_numpy(numbers: list[float]) -> None:
+    expected = np.quantile(numbers, np.linspace(0, 1, QUANTILES))
+    assert np.allclose(quantiles(numbers), expected, rtol=0, atol=2e-6)
 
 
 def test_waiting_for_others_does_not_count() -> None:

@@ -2,7 +2,7 @@
 
 ::
 
-    wait until a process has ended, 0.2 s at most
+    wait until a process has ended, 0.2 s at most; less while one cannot start yet
     -> report exits to the coordinator, learn how the job stands
     -> `supervision` decides -> start, kill, give up, finish
 
@@ -55,6 +55,7 @@ from paceline.watch.progress import Show, Troubles
 from paceline.watch.summary import Ending, RunTime, Verdict, decide_ending, where_it_stands
 
 REPORT_EVERY_S = 0.2
+AGAIN_S = 0.02  # a process could not be started yet
 ANSWER_S = 0.5  # how long an answer may take
 LEAVE_S = 3.0  # how long servers may take to shut down when the job is over
 GRACE_S = 2.5  # between SIGTERM and SIGKILL; Ctrl-C must end everything within 5 s
@@ -187,7 +188,8 @@ class Launcher:
                 return Verdict(Ending.INTERRUPTED, "interrupted")
             decisions = self._interrupted(interrupts)
             held_up, self._held_up = self._held_up, []
-            decisions += [*held_up, *self._wait_exits(), *self._report()]
+            wait_s = AGAIN_S if held_up else REPORT_EVERY_S
+            decisions += [*held_up, *self._wait_exits(wait_s), *self._report()]
 
     def _interrupted(self, interrupts: Interrupts) -> list[Decision]:
         if not interrupts.count or self._is_ending:
@@ -242,9 +244,9 @@ class Launcher:
         started = Started(start.role, child.pid)
         return self._supervision.apply(started, self._clock.now_s())
 
-    def _wait_exits(self) -> list[Decision]:
+    def _wait_exits(self, timeout_s: float) -> list[Decision]:
         decisions: list[Decision] = []
-        for child in wait_any(self._children.values(), REPORT_EVERY_S):
+        for child in wait_any(self._children.values(), timeout_s):
             status = child.reap()
             del self._children[child.role]
             words = self._last_words[child.role] = child.last_lines()

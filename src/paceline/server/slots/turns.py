@@ -158,3 +158,4 @@ class SlotRunners:
     def _serve(self) -> None:
         while (run := self._work.get()) is not _CLOSED:
             run()
+            del run  # with the gradients that it holds: the next may come late

@@ -43,7 +43,7 @@ class RawTensor(NamedTuple):
 
     dtype: str
     shape: tuple[int, ...]
-    data: bytes
+    data: bytes | memoryview
 
 
 def tensor_name(slot: int, name: str) -> str:
@@ -114,7 +114,9 @@ _ALIGNMENT = 8
 _WIDTHS = {"BOOL": 8, "F8_E4M3": 8, "F8_E5M2": 8, "C64": 64}  # those not told by the word
 
 
-def file_buffers(tensors: Mapping[str, RawTensor], words: Mapping[str, str]) -> list[bytes]:
+def file_buffers(
+    tensors: Mapping[str, RawTensor], words: Mapping[str, str]
+) -> list[bytes | memoryview]:
     """A safetensors file as buffers: the head, then each tensor's numbers.
 
     Wide elements come first, so that every tensor begins at a multiple of its element's

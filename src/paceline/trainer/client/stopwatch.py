@@ -8,9 +8,8 @@ May be called by any thread; batches are begun and ended by one.
 """
 
 import threading
+from collections.abc import Sequence
 from typing import NamedTuple, final
-
-import numpy as np
 
 from paceline.timing import Clock
 
@@ -74,5 +73,15 @@ class Stopwatch:
             self._kept, self._batches, self._every, self._total_s = [], 0, 1, 0.0
         if not kept:
             return None
-        quantiles = np.quantile(kept, np.linspace(0, 1, QUANTILES)).round(6).tolist()
-        return Durations(batches, tuple(quantiles), round(total_s / batches, 6))
+        return Durations(batches, quantiles(kept), round(total_s / batches, 6))
+
+
+def quantiles(numbers: Sequence[float]) -> tuple[float, ...]:
+    """As many as are told, from the least number to the most, each between two of them."""
+    ordered, told = sorted(numbers), []
+    for number in range(QUANTILES):
+        # Whoever only starts trainers comes by here: it needs no numpy.
+        below, rest = divmod(number * (len(ordered) - 1), QUANTILES - 1)
+        low, high = ordered[below], ordered[below + (rest > 0)]
+        told.append(round(low + (high - low) * rest / (QUANTILES - 1), 6))
+    return tuple(told)

@@ -67,6 +67,7 @@ SETS = {
             "dense.two_trainers",
             small="--times 1 --model dense --steps 60 --paces async",
         ),
+        Command("start", "scale.start", small="--times 1 --values 600000"),
         Command("scaling", "scale.scaling", small="--sizes 1,2 --steps 8"),
         Command("link", "dense.link", small="--times 1 --steps 4"),
         Command("recovery", "recovery.compare", "--times 10", "--times 2"),

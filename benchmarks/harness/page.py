@@ -42,6 +42,7 @@ TITLES = {  # {name of a record: what stands above it}, in the page's order
     "dense": "A synchronous step, against DDP",
     "step_cost": "What a step costs by itself",
     "two_trainers": "What a second trainer is worth",
+    "start": "How a script begins, and what it holds",
     "changed_values": "What looking for changed values costs",
     "transport": "A pull and a push between two processes",
     "codecs": "What a codec costs and saves",

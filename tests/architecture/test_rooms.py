@@ -109,7 +109,8 @@ INSIDE: dict[str, Floors] = {
 BENCHMARK_FLOORS: Floors = (
     ("harness",),
     ("transport",),
-    ("ctr", "dense", "pace", "recovery", "scale"),
+    ("ctr", "dense", "pace", "recovery"),
+    ("scale",),
     ("tables",),
     ("__main__",),
 )

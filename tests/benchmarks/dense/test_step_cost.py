@@ -21,6 +21,7 @@ from benchmarks.dense.step_cost import (
     differing,
     figures_of,
     floor_figures,
+    goal_of,
     measure_pairs,
     pair_table,
     ratios_of,
@@ -97,9 +98,27 @@ def test_a_case_is_told_by_medians_over_its_runs_and_by_the_counted_one() -> Non
     assert (told["step()"], told["server"], told["messages"]) == (200.0, 38.0, 4.0)
     assert (told["sleeps"], told["computing"], told["kernels"]) == (3.0, 30.0, 5.0)
     assert (told["server now"], told["server most"]) == (200.0, 300.0)
-    figures, (ratio,) = figures_of({CASE: [found(), found()]})
-    assert [figure.kind for figure in figures] == ["ours", "floor"]
+    figures, (ratio, over) = figures_of({CASE: [found(), found()]})
+    assert [figure.kind for figure in figures] == ["ours", "floor", "ours"]
     assert ratio.value == pytest.approx(1 / 3)
+    assert (over.value, over.unit, over.verdict) == (200.0, "us", "reached")
+
+
+@pytest.mark.parametrize(
+    ("place", "model", "plain_us", "goal"),
+    [
+        ("embedded", "language", 50_000.0, "jobs"),
+        ("embedded", "logistic", 110.0, "over-jobs"),
+        ("run", "logistic", 110.0, ""),
+        ("embedded", "lookups", 4000.0, "lookups"),
+        ("embedded", "tensors", 1300.0, "over-embedded-tensors"),
+        ("run", "rows", 100.0, ""),
+    ],
+)
+def test_what_is_wanted_follows_from_the_case(
+    place: str, model: str, plain_us: float, goal: str
+) -> None:
+    assert goal_of(Case(place, "sync", model, 1, 1), plain_us) == goal
 
 
 def test_another_loss_than_the_plain_loops_is_told_but_for_a_batch_behind() -> None:

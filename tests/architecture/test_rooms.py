@@ -109,8 +109,7 @@ INSIDE: dict[str, Floors] = {
 BENCHMARK_FLOORS: Floors = (
     ("harness",),
     ("transport",),
-    ("ctr", "dense", "pace", "recovery"),
-    ("scale",),
+    ("ctr", "dense", "pace", "recovery", "scale"),
     ("tables",),
     ("__main__",),
 )

@@ -59,7 +59,12 @@ def test_a_seed_replays_exactly() -> None:
 
 
 def test_a_script_that_must_begin_again_is_started_again() -> None:
-    """Seed 1015: all return to before the loop, and nobody was left to evaluate."""
+    """Seed 1012 once ended with all before the loop, and nobody left to evaluate.
+
+    Which messages a seed loses changes with how many there are: in 1015 a cut that all had
+    to return to could not be read.
+    """
+    run_job(draw_job(1012))
     assert run_job(draw_job(1015)).skipped
 
 

@@ -197,12 +197,16 @@ class ParameterMemory:
 
 @final
 class PartMemory:
-    """Where the values of a part's parameters are read from and land."""
+    """Where the values of a part's parameters are read from and land.
+
+    Attributes:
+        is_apart: whether values land beside the parameters; see `ParameterMemory`.
+    """
 
     def __init__(
         self, parameters: Sequence[torch.nn.Parameter], *, apart: bool = False
     ) -> None:
-        self._parameters, self._is_apart = tuple(parameters), apart
+        self._parameters, self.is_apart = tuple(parameters), apart
         self._memory = [ParameterMemory(one, apart=apart) for one in parameters]
         self._turns = 0  # of `let_land`
 
@@ -210,14 +214,9 @@ class PartMemory:
         """Of one parameter."""
         return self._memory[index]
 
-    @property
-    def is_apart(self) -> bool:
-        """Whether values land beside the parameters; see `ParameterMemory`."""
-        return self._is_apart
-
     def let_land(self, *, apart: bool) -> None:
         """From now on, values land beside the parameters or not."""
-        self._is_apart = apart
+        self.is_apart = apart
         self._turns += 1
         for memory in self._memory:
             memory.is_apart = apart
@@ -230,14 +229,14 @@ class PartMemory:
         found = self._parameters
         if not all(map(_IS_CPU, found)):
             return None
-        if self._is_apart:
+        if self.is_apart:
             return [-self._turns]  # memory beside them, which stays until the next turn
         is_own = all(map(_IS_CONTIGUOUS, found))
         return list(map(_PLACE, found)) if is_own else None
 
     def land_again(self, blocks: Iterable[Block]) -> None:
         """What `ParameterMemory.place` has returned for these is written once more."""
-        if self._is_apart:
+        if self.is_apart:
             for block in blocks:
                 self._memory[block.parameter].is_beside_whole = True
 

@@ -121,7 +121,7 @@ class SharedOptimizer(torch.optim.Optimizer):
     def zero_grad(self, set_to_none: bool = True) -> None:
         """As torch's; gradients of rows that no step has used are dropped as well."""
         if set_to_none and not _profiler_enabled():
-            # Torch's takes ten times as long, as it makes ready to tell a profiler.
+            # Torch's makes ready to tell a profiler, which takes longer than all of this.
             for group in self.param_groups:
                 for parameter in group["params"]:
                     parameter.grad = None

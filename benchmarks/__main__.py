@@ -57,7 +57,6 @@ SETS = {
         Command("ctr", "ctr.compare", small=FEW_STEPS),
         Command("dense", "dense.compare", small="--times 1 --steps 40 --rounds 100"),
         Command("step_cost", "dense.step_cost", small="--times 1 --blocks 2 --models both"),
-        Command("changed_values", "dense.changed_values", small="--times 1 --looks 1"),
         Command("transport", "transport.compare", "--peers torch", FEW_TRIPS),
         Command("codecs", "ctr.codecs"),
         Command("bookkeeping", "ctr.bookkeeping", small=FEW_STEPS),

@@ -12,13 +12,12 @@ by more than 3 % from run to run; the processor time of all processes of the job
 compared too, differs less.
 """
 
-import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from benchmarks.ctr import compare as ctr
 from benchmarks.harness.bench import TIMES, Found, Run, bench
-from benchmarks.harness.figures import Figure, Measure, Profile, compared, measured, medians
+from benchmarks.harness.figures import Figure, Measure, compared, measured, medians
 
 WITH, WITHOUT = "with", "without"
 OFF = "benchmarks.ctr.bookkeeping_off_now"
@@ -46,21 +45,6 @@ def figures_of(runs: Runs) -> list[Figure]:
     )
 
 
-def profiles_of(runs: Runs) -> list[Profile]:
-    """What each process spends on a step, with and without: the median of the runs."""
-    return [
-        Profile(
-            f"processor time of a step, {side}",
-            "ms",
-            {
-                role: statistics.median(run.cpu_ms[role] for run in found)
-                for role in found[0].cpu_ms
-            },
-        )
-        for side, found in runs.items()
-    ]
-
-
 @bench("bookkeeping", TIMES, *ctr.STEPS)
 def main(run: Run) -> Found:
     """Measure with and without, who is first taking turns."""
@@ -82,4 +66,4 @@ def main(run: Run) -> Found:
     rate, bare_rate, spent, bare_spent = figures
     ratios = [compared(rate, bare_rate, "journal"), compared(spent, bare_spent)]
     more = {"plan": plan._asdict()}
-    return Found(figures, ratios, told, is_equal, profiles_of(runs), more=more)
+    return Found(figures, ratios, told, is_equal, more=more)

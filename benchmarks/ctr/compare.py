@@ -29,7 +29,6 @@ from benchmarks.harness.figures import (
     Figure,
     Kind,
     Measure,
-    Profile,
     Ratio,
     compared,
     measured,
@@ -81,7 +80,6 @@ class Trained(NamedTuple):
     rate: float  # records per second
     loss: float  # held out
     cpu_ms: Mapping[str, float] = {}  # {process: processor time per step}
-    phases: Mapping[str, float] = {}  # {phase: seconds}
 
 
 def draw_records(records: int, seed: int, ids: int = IDS) -> dict[str, NDArray[Any]]:
@@ -188,15 +186,6 @@ def ratios_of(
     return ratios
 
 
-def profiles_of(run: Trained, steps: int) -> list[Profile]:
-    """Where a step of the trainer goes, and what each process of the job spends."""
-    phases = {name: 1000 * seconds / steps for name, seconds in run.phases.items()}
-    return [
-        Profile("a step of the trainer", "ms", phases),
-        Profile("processor time of a step", "ms", run.cpu_ms),
-    ]
-
-
 def is_hopeless(runs: dict[Candidate, list[Trained]], one: Candidate) -> bool:
     """Whether a plain loop is so slow that once is enough."""
     if one not in PLAIN:
@@ -220,7 +209,7 @@ def plan_of(flags: Namespace, rows: str = "adam") -> Plan:
 
 @bench("ctr", TIMES, ROWS, *STEPS, opt("seed", 0))
 def main(run: Run) -> Found:
-    """Measure all, and profile ours once more."""
+    """Measure all."""
     plan, data = plan_of(run.flags, run.flags.rows), run.folder / "data.npz"
     records = write_data(plan, data, run.flags.seed)
     runs = run.interleaved(
@@ -229,7 +218,6 @@ def main(run: Run) -> Found:
         lambda one, trained: f"{one}: {trained.rate:,.0f} records/s",
         gives_up=is_hopeless,
     )
-    profile = run_once(OURS, plan._replace(is_profiled=True), data, run.place(), run)
     equal, losses = compare_losses(runs)
     share = float(records["labels"].mean())
     chance = -share * np.log(share) - (1 - share) * np.log(1 - share)
@@ -243,7 +231,6 @@ def main(run: Run) -> Found:
         ratios_of(runs, figures, equal),
         "held-out loss: " + ", ".join(f"{n}: {loss:.4f}" for n, loss in losses.items()),
         equal[OURS],
-        profiles_of(profile, plan.timed),
         [table(rows)],
         {
             "plan": plan._asdict(),

@@ -14,7 +14,6 @@ every row exists, with its optimizer's state. The held-out loss is taken afterwa
 """
 
 import argparse
-import contextlib
 import json
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -26,7 +25,7 @@ from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits
 
 import paceline
-from benchmarks.harness.phases import PhaseClock, Stopwatch, phase, watched_trainer
+from benchmarks.harness.stopwatch import Stopwatch
 
 DIM = 16
 HALF_WIDTH = 0.05  # of a new row's values
@@ -45,7 +44,6 @@ class Plan(NamedTuple):
     warm: int
     timed: int
     rows: str
-    is_profiled: bool = False
     task_batches: int = 0  # of a task; 0: as the job cuts them by itself
     rows_lr: float = 0.0  # of a job's rows; 0: as `ROWS_LR` says
 
@@ -71,18 +69,10 @@ class Model(nn.Module):
         return logits
 
 
-def train(
-    model: Model,
-    batches: Iterable[Batch],
-    step: Callable[[], None],
-    clock: PhaseClock | None = None,
-) -> None:
+def train(model: Model, batches: Iterable[Batch], step: Callable[[], None]) -> None:
     """The loop that all candidates share."""
     for ids, labels in batches:
-        with phase(clock, "forward"):
-            loss = binary_cross_entropy_with_logits(model(ids), labels)
-        with phase(clock, "backward"):
-            loss.backward()
+        binary_cross_entropy_with_logits(model(ids), labels).backward()
         step()
 
 
@@ -127,22 +117,17 @@ def run_paceline(
     optimizer = session.share(model, network)
     for some in torch.arange(plan.ids).split(TOUCHED_AT_ONCE):
         model.rows(some)  # a row is made, with its state, when it is first looked up
-    clock = PhaseClock() if plan.is_profiled else None
 
     def step() -> None:
         optimizer.step()
         optimizer.zero_grad()
 
-    watch = Stopwatch(plan.warm, plan.timed, clock)
-    with contextlib.ExitStack() as stack:
-        if clock is not None:
-            stack.enter_context(watched_trainer(clock))
-            stack.enter_context(clock.phase("data: next batch; the loop itself"))
-        task_size = plan.batch * plan.task_batches or None
-        batches = session.batches(
-            data, batch_size=plan.batch, shuffle=False, task_size=task_size
-        )
-        train(model, watch.watch(batches), step, clock)
+    watch = Stopwatch(plan.warm, plan.timed)
+    task_size = plan.batch * plan.task_batches or None
+    batches = session.batches(
+        data, batch_size=plan.batch, shuffle=False, task_size=task_size
+    )
+    train(model, watch.watch(batches), step)
     return model, watch
 
 
@@ -198,7 +183,6 @@ def main() -> None:
         "seconds": watch.seconds,
         "loss": held_out_loss(model, held_out),
         "cpu_ms": watch.cpu_ms,
-        "phases": watch.phases,
     }
     flags.out.write_text(json.dumps(result))
 

@@ -32,7 +32,6 @@ from benchmarks.harness.figures import (
     Figure,
     Kind,
     Measure,
-    Profile,
     Ratio,
     compared,
     judged,
@@ -82,7 +81,6 @@ class Trained(NamedTuple):
     rate: float  # records per second, of both together
     loss: float  # held out
     parameters: NDArray[np.float32]  # of side 0
-    phases: dict[str, float]  # {phase: seconds} of side 0
 
 
 def draw_records(records: int, seed: int) -> dict[str, NDArray[Any]]:
@@ -117,13 +115,13 @@ def run_once(
     seconds = max(one["seconds"] for one in results)
     parameters = np.load(place / "parameters-0.npy")
     records = SIDES * plan.timed * plan.batch
-    return Trained(records / seconds, results[0]["loss"], parameters, results[0]["phases"])
+    return Trained(records / seconds, results[0]["loss"], parameters)
 
 
-def run_rounds(run: Run, place: Path, *more: str) -> dict[str, Any]:
+def run_rounds(run: Run, place: Path) -> dict[str, Any]:
     """A job of one trainer and one small parameter: what its script has written."""
     words = flags_of(bytes=ROUND_BYTES, trips=run.flags.rounds, out=place / "result.json")
-    run.job(ROUND_SCRIPT, (*words, *more), place, job_config("sync"))
+    run.job(ROUND_SCRIPT, words, place, job_config("sync"))
     found: dict[str, Any] = result(place)
     return found
 
@@ -178,8 +176,8 @@ def ratios_of(
     return ratios
 
 
-def measure_rounds(run: Run) -> tuple[Figure, Profile]:
-    """What a round costs beside its numbers, and where its step goes."""
+def measure_rounds(run: Run) -> Figure:
+    """What a round costs beside its numbers."""
 
     def once(_: str, place: Path) -> float:
         found = run_rounds(run, place)
@@ -189,9 +187,7 @@ def measure_rounds(run: Run) -> tuple[Figure, Profile]:
     runs = run.interleaved(
         [who], once, lambda _, ms: f"bookkeeping of a round: {ms:.3f} ms"
     )
-    figure = Figure("bookkeeping of a round", who, "ours", "ms", tuple(runs[who]))
-    phases = run_rounds(run, run.place(), "--profiled")["step"]
-    return figure, Profile("a step of 4 KiB, nothing computed", "us", phases)
+    return Figure("bookkeeping of a round", who, "ours", "ms", tuple(runs[who]))
 
 
 @bench(
@@ -204,9 +200,9 @@ def measure_rounds(run: Run) -> tuple[Figure, Profile]:
     opt("rounds", 500, "of the small parameter"),
 )
 def main(run: Run) -> Found:
-    """Measure each batch size, and profile it once more; then rounds."""
+    """Measure each batch size, then rounds."""
     figures, ratios, told = list[Figure](), list[Ratio](), list[str]()
-    profiles, is_equal = list[Profile](), True
+    is_equal = True
     for batch in run.flags.batches:
         plan = Plan(batch, run.flags.warm, run.flags.steps)
         data = write_data(plan, run.folder)
@@ -217,16 +213,12 @@ def main(run: Run) -> Found:
                 f"batch {batch}, {one.who}: {found.rate:,.0f}/s"
             ),
         )
-        profile = run_once(OURS, plan._replace(is_profiled=True), data, run.place(), run)
         is_same, words = compare_models(runs)
         is_equal = is_equal and is_same
         figures += figures_of(batch, runs)
         goal = f"dense-{batch}" if batch in BATCHES else ""
         ratios += ratios_of(runs, batch, goal)
         told.append(f"batch {batch}: {words}")
-        phases = {name: 1000 * s / plan.timed for name, s in profile.phases.items()}
-        profiles.append(Profile(f"a step of a trainer, batch {batch}", "ms", phases))
-    figure, rounds = measure_rounds(run)
+    figure = measure_rounds(run)
     ratios.append(judged(figure, "round"))
-    profiles.append(rounds)
-    return Found([*figures, figure], ratios, "\n".join(told), is_equal, profiles)
+    return Found([*figures, figure], ratios, "\n".join(told), is_equal)

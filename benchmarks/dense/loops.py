@@ -29,7 +29,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 import paceline
 from benchmarks.dense.network import FAR_DEVICE, read_traffic
-from benchmarks.harness.phases import PhaseClock, Stopwatch, phase, watched_trainer
+from benchmarks.harness.stopwatch import Stopwatch
 
 FEATURES, WIDTH, CLASSES = 784, 1024, 10
 LR = 1e-3
@@ -48,7 +48,6 @@ class Plan(NamedTuple):
     warm: int
     timed: int
     task: int = 10  # batches
-    is_profiled: bool = False
 
 
 def make_model(width: int = WIDTH) -> nn.Sequential:
@@ -76,14 +75,10 @@ def train(
     model: nn.Module,
     optimizer: torch.optim.Optimizer,
     batches: Iterable[Batch],
-    clock: PhaseClock | None = None,
 ) -> None:
     """The loop that all candidates share."""
     for features, labels in batches:
-        with phase(clock, "forward"):
-            loss = cross_entropy(model(features), labels)
-        with phase(clock, "backward"):
-            loss.backward()
+        cross_entropy(model(features), labels).backward()
         optimizer.step()
         optimizer.zero_grad()
 
@@ -128,16 +123,11 @@ def run_paceline(
     """A side as a trainer of a job."""
     optimizer = session.share(model, torch.optim.Adam(model.parameters(), lr=LR))
     count = link_bytes if kind == "link" else dict
-    clock = PhaseClock() if plan.is_profiled else None
-    watch = Stopwatch(plan.warm, plan.timed, clock, count)
+    watch = Stopwatch(plan.warm, plan.timed, count)
     batches = session.batches(
         data, plan.batch, shuffle=False, task_size=plan.task * plan.batch
     )
-    if clock is None:
-        train(model, optimizer, watch.watch(batches))
-    else:
-        with watched_trainer(clock), clock.phase("data: next batch; the loop itself"):
-            train(model, optimizer, watch.watch(batches), clock)
+    train(model, optimizer, watch.watch(batches))
     return watch
 
 
@@ -183,8 +173,6 @@ def main() -> None:
     result = {
         "seconds": watch.seconds,
         "loss": held_out_loss(model, held_out),
-        "cpu_ms": watch.cpu_ms,
-        "phases": watch.phases,
         **watch.counted,
     }
     (flags.out / f"result-{side}.json").write_text(json.dumps(result), encoding="utf-8")

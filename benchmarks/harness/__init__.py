@@ -10,6 +10,6 @@
     environments  the peers, each in a virtual environment of its own
     processes     processes of a benchmark: forked, a job's, or a peer's
     watching      what goes over a trainer's connections
-    phases        where a trainer's time goes: a stopwatch, and a clock at its seams
+    stopwatch     times a loop's steps, and what the processes of its job spend
     apart         a job on one host as if it were on several; codecs
 """

@@ -279,7 +279,6 @@ def concluded(
     told = [found.told if found.is_equal else f"{found.told}\nNOT EQUAL: no ratio counts"]
     rows = [figure_rows(found.figures)]
     rows += [ratio_rows(found.ratios, found.figures)] if found.ratios else []
-    rows += [profile.rows() for profile in found.profiles]
     print("\n\n".join([*told, *found.tables, *map(table, rows)]))
     print(f"\n{write(name, {**where, **kept(found)})}")
     is_missed = any(r.goal_name in must and r.verdict == "missed" for r in found.ratios)

@@ -5,7 +5,6 @@
     Figure   what was measured of whom: ours, a peer, or a floor that nobody can beat
     Ratio    ours against a peer or a floor, or an amount; `harness.goals` says what
              is wanted of it
-    Profile  where one act's time goes, from a run that is not timed otherwise
 
 All benchmarks keep both in their record under the same names, so that `benchmarks page` can
 draw any of them.
@@ -139,32 +138,6 @@ class Ratio(NamedTuple):
         return ""
 
 
-class Profile(NamedTuple):
-    """Where the time of one act goes.
-
-    Args:
-        what: the act.
-        unit: of the phases.
-        phases: {phase: how long, of one act}.
-    """
-
-    what: str
-    unit: str
-    phases: dict[str, float]
-
-    @property
-    def total(self) -> float:
-        """All phases together."""
-        return sum(self.phases.values())
-
-    def rows(self) -> list[list[str]]:
-        """A head, the phases from the longest with their shares, and the sum."""
-        rows = [[self.what, self.unit, "share"]]
-        for name, spent in sorted(self.phases.items(), key=lambda item: -item[1]):
-            rows.append([name, number(spent), f"{100 * spent / self.total:.0f} %"])
-        return [*rows, ["together", number(self.total), ""]]
-
-
 class Found(NamedTuple):
     """What a benchmark has found.
 
@@ -173,7 +146,6 @@ class Found(NamedTuple):
         ratios: ours against peers and floors, and amounts with a goal.
         told: what was compared before any clock ran, in words.
         is_equal: whether it was equal; if not, no ratio counts.
-        profiles: where ours spends its time.
         tables: what else there is to print, before the figures.
         more: what else the record holds.
     """
@@ -182,7 +154,6 @@ class Found(NamedTuple):
     ratios: Sequence[Ratio]
     told: str
     is_equal: bool = True
-    profiles: Sequence[Profile] = ()
     tables: Sequence[str] = ()
     more: Mapping[str, object] = {}
 
@@ -268,7 +239,6 @@ def kept(found: Found) -> dict[str, object]:
         "ratios": [ratio._asdict() for ratio in found.ratios],
         "equality": found.told,
         "is_equal": found.is_equal,
-        "profiles": [profile._asdict() for profile in found.profiles],
     }
 
 
@@ -278,8 +248,3 @@ def read(record: dict[str, Any]) -> tuple[list[Figure], list[Ratio]]:
         Figure(**{**found, "values": tuple(found["values"])}) for found in record["figures"]
     ]
     return figures, [Ratio(**found) for found in record["ratios"]]
-
-
-def read_profiles(record: dict[str, Any]) -> list[Profile]:
-    """Profiles of a record that `kept` made."""
-    return [Profile(**found) for found in record.get("profiles", ())]

@@ -68,7 +68,6 @@ TABLE = (
     Goal("memory-sgd", "start", "memory at most, embedded, momentum", PLAIN, None, 3.0),
     Goal("memory-adam", "start", "memory at most, embedded, Adam", PLAIN, None, 2.7),
     Goal("round", "dense", "bookkeeping of a round", "", at_most=0.5, unit="ms"),
-    Goal("changed-values", "changed_values", "looking", "a plain step", None, 1.0, "%"),
     Goal("small-pull-torch", "transport", "a pull of 4 KiB", "torch RPC", 8.0),
     Goal("small-pull-ray", "transport", "a pull of 4 KiB", "a Ray actor call", 20.0),
     Goal("large-pull", "transport", "a pull of 16 MiB", "memcpy", 0.85),

@@ -27,7 +27,6 @@ from benchmarks.harness.figures import (
     figure_rows,
     ratio_rows,
     read,
-    read_profiles,
 )
 from benchmarks.harness.goals import TABLE
 from benchmarks.harness.record import BUSY_SHARE, FOLDER, ROOT, spread
@@ -43,7 +42,6 @@ TITLES = {  # {name of a record: what stands above it}, in the page's order
     "step_cost": "What a step costs by itself",
     "two_trainers": "What a second trainer is worth",
     "start": "How a script begins, and what it holds",
-    "changed_values": "What looking for changed values costs",
     "transport": "A pull and a push between two processes",
     "codecs": "What a codec costs and saves",
     "bookkeeping": "What journal and exactly-once cost",
@@ -176,8 +174,6 @@ def section(found: Kept, picture: str) -> str:
     if ratios:
         lines += [markdown_table(ratio_rows(ratios, figures)), ""]
     lines += [markdown_table(figure_rows(figures)), ""]
-    for profile in read_profiles(dict(record)):
-        lines += [markdown_table(profile.rows()), ""]
     return "\n".join(lines)
 
 

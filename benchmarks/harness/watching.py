@@ -119,10 +119,6 @@ class WatchedConnection(Connection):
         self._trips.taken.append(trip)
         return answer
 
-    def kind_of(self, request_id: int) -> str:
-        """The message of a question that is out."""
-        return self._open[request_id].kind
-
     def close(self) -> None:
         """See `Connection.close`."""
         self._connection.close()

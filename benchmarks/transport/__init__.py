@@ -3,7 +3,7 @@
 ::
 
     compare  all of them; `timing` is the clock that they share
-    job      the Pull and Push of a job's trainer (`phases`: where their time goes)
+    job      the Pull and Push of a job's trainer
     floors   a copy within one process, and a bare Unix socket
     with_*   paceline's own transport, torch RPC, pyzmq, gRPC, Ray
 """

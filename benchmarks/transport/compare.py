@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 from benchmarks.harness.bench import TIMES, Found, Run, bench, flags_of, opt, result
 from benchmarks.harness.environments import OURS, one_thread, versions, wait_python
-from benchmarks.harness.figures import Figure, Kind, Profile, Ratio, compared, number
+from benchmarks.harness.figures import Figure, Kind, Ratio, compared, number
 from benchmarks.harness.processes import job_config, wait_modules
 from benchmarks.transport.timing import Plan
 
@@ -121,7 +121,7 @@ def ratios_of(figures: Sequence[Figure]) -> list[Ratio]:
     ]
 
 
-def run_job(size: str, plan: Plan, run: Run, *more: str) -> dict[str, Any]:
+def run_job(size: str, plan: Plan, run: Run) -> dict[str, Any]:
     """One of them: what its script has written."""
     place = run.place()
     words = flags_of(
@@ -129,16 +129,9 @@ def run_job(size: str, plan: Plan, run: Run, *more: str) -> dict[str, Any]:
         trips=getattr(plan, f"{size}_trips"),
         out=place / "result.json",
     )
-    run.job(JOB_SCRIPT, (*words, *more), place, job_config("sync"))
+    run.job(JOB_SCRIPT, words, place, job_config("sync"))
     found: dict[str, Any] = result(place)
     return found
-
-
-def profile(plan: Plan, run: Run) -> list[Profile]:
-    """Where the job's trips spend their time, from runs that are not timed."""
-    small, large = (run_job(size, plan, run, "--profiled") for size in SIZES)
-    found = zip(WHAT, (small["pull"], large["pull"], large["push"]), strict=True)
-    return [Profile(what, "us", phases) for what, phases in found]
 
 
 @bench(
@@ -149,7 +142,7 @@ def profile(plan: Plan, run: Run) -> list[Profile]:
     opt("large-trips", 50),
 )
 def main(run: Run) -> Found:
-    """Measure ours, floors and peers, and profile ours once more."""
+    """Measure ours, floors and peers."""
     plan = Plan(small_trips=run.flags.trips, large_trips=run.flags.large_trips)
     peers = [PEERS[name] for name in run.flags.peers]
     candidates = [MEMCPY, SOCKET, TRANSPORT, JOB, *peers]
@@ -169,7 +162,6 @@ def main(run: Run) -> Found:
         figures,
         ratios_of(figures),
         "every candidate gave back the bytes that were pushed before any clock ran",
-        profiles=profile(plan, run),
         more={
             "plan": plan._asdict(),
             "peers": {peer.who: versions(peer.environment) for peer in peers},

@@ -3,7 +3,6 @@
 ::
 
     python benchmarks/transport_job.py --bytes 4096 --trips 2000 --out result.json
-    ... --profiled                     where the time goes instead: {"pull": {phase: us}}
 
 The part is one parameter of so many bytes under plain SGD, in `sync`: there a server
 acknowledges a push when it holds a copy, and applies it when its round is committed, so
@@ -22,15 +21,14 @@ import torch
 from torch import nn
 
 import paceline
-from benchmarks.harness.phases import PhaseClock
 from benchmarks.harness.watching import Trips, watched
-from benchmarks.transport.phases import DECIDE, WARM, phases_us, push_of, step_phases
 from paceline.messages.data import Pull, Pulled
 from paceline.trainer.acts import Act, Ask
 from paceline.trainer.protocol.protocol import TrainerProtocol
 
 LR = 0.25  # a power of two: the product with the gradient below is exact
 GRADIENT = 0.5
+WARM = 0.2  # not counted, as a share
 
 
 def pull(protocol: TrainerProtocol) -> Act[None]:
@@ -51,19 +49,6 @@ def pull_seconds(session: paceline.Session, count: int) -> float:
         carrier.run(pull(carrier.protocol))
         seconds.append(time.perf_counter() - began_s)
     return statistics.median(seconds[round(WARM * count) :])
-
-
-def pull_phases(session: paceline.Session, count: int) -> dict[str, float]:
-    """Where a pull of part 0 spends its time: {phase: microseconds}."""
-    carrier = session.membership.carrier
-
-    def act(clock: PhaseClock) -> int:
-        for _ in range(count):
-            with clock.phase(DECIDE):
-                carrier.run(pull(carrier.protocol))
-        return count
-
-    return phases_us(act)
 
 
 def step_seconds(
@@ -89,18 +74,6 @@ def step_seconds(
         found.append((push.seconds, over_s - push.received_s))
     pushes, afters = zip(*found[round(WARM * steps) :], strict=True)
     return {"push": statistics.median(pushes), "after push": statistics.median(afters)}
-
-
-def profile(
-    session: paceline.Session, num_bytes: int, count: int
-) -> dict[str, dict[str, float]]:
-    """Where pulls, pushes and whole steps spend their time: {"pull": phases, ...}."""
-    model = nn.ParameterList([nn.Parameter(torch.zeros(num_bytes // 4))])
-    optimizer = session.share(model, torch.optim.SGD(model.parameters(), lr=LR))
-    pull_seconds(session, count)  # warm
-    pulled = pull_phases(session, count)
-    stepped = step_phases(session, model, optimizer, count)
-    return {"pull": pulled, "push": push_of(stepped), "step": stepped}
 
 
 def run(
@@ -135,16 +108,10 @@ def main() -> None:
     parser.add_argument("--bytes", type=int, required=True)
     parser.add_argument("--trips", type=int, required=True)
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--profiled", action="store_true")
     flags = parser.parse_args()
     torch.set_num_threads(1)
-    found: object
     with watched() as trips:
-        session = paceline.connect()
-        if flags.profiled:
-            found = profile(session, flags.bytes, flags.trips)
-        else:
-            found = run(session, trips, flags.bytes, flags.trips)
+        found = run(paceline.connect(), trips, flags.bytes, flags.trips)
     flags.out.write_text(json.dumps(found), encoding="utf-8")
 
 

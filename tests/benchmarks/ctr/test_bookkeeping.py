@@ -10,7 +10,6 @@ from benchmarks.ctr.bookkeeping import (
     WITHOUT,
     compare_losses,
     figures_of,
-    profiles_of,
 )
 from benchmarks.ctr.bookkeeping_off import removed
 from benchmarks.ctr.compare import Trained
@@ -71,14 +70,11 @@ def test_without_bookkeeping_no_window_is_looked_at() -> None:
 
 def test_what_is_left_is_a_share_of_the_rate_and_of_cpu_time() -> None:
     runs = {
-        WITH: [Trained(97.0, 0.5, {"trainer": 6.0, "server": 4.0}, {})],
-        WITHOUT: [Trained(100.0, 0.5, {"trainer": 6.0, "server": 3.0}, {})],
+        WITH: [Trained(97.0, 0.5, {"trainer": 6.0, "server": 4.0})],
+        WITHOUT: [Trained(100.0, 0.5, {"trainer": 6.0, "server": 3.0})],
     }
     assert compare_losses(runs)[0]
     with_rate, without_rate, with_time, without_time = figures_of(runs)
     rate = compared(with_rate, without_rate, "journal")
     assert (rate.value, rate.verdict) == (0.97, "reached")
     assert compared(with_time, without_time).value == 0.9
-    with_profile, without_profile = profiles_of(runs)
-    assert with_profile.phases == {"trainer": 6.0, "server": 4.0}
-    assert without_profile.total == 9.0

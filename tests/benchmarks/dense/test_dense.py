@@ -33,7 +33,7 @@ def data(plan: Plan) -> Batch:
 
 
 def run(rate: float, loss: float = 0.5, parameter: float = 1.0) -> Trained:
-    return Trained(rate, loss, np.full(4, parameter, np.float32), {})
+    return Trained(rate, loss, np.full(4, parameter, np.float32))
 
 
 def test_the_model_has_as_many_parameters_as_is_said() -> None:

@@ -8,7 +8,6 @@ from benchmarks.harness.figures import (
     Figure,
     Found,
     Measure,
-    Profile,
     compared,
     figure_rows,
     judged,
@@ -18,7 +17,6 @@ from benchmarks.harness.figures import (
     number,
     ratio_rows,
     read,
-    read_profiles,
 )
 from benchmarks.harness.goals import TABLE, Goal, wanted
 
@@ -91,19 +89,6 @@ def test_a_record_gives_back_what_was_kept(monkeypatch: pytest.MonkeyPatch) -> N
     ratio = compared(OURS, PEER, is_wanted(monkeypatch, GOAL))
     record = kept(Found([OURS, PEER], [ratio], "the same bytes"))
     assert read(json.loads(json.dumps(record))) == ([OURS, PEER], [ratio])
-
-
-def test_a_profile_is_told_from_the_longest_phase_and_kept() -> None:
-    profile = Profile("a step", "ms", {"push": 1.0, "forward": 3.0})
-    assert profile.rows() == [
-        ["a step", "ms", "share"],
-        ["forward", "3", "75 %"],
-        ["push", "1", "25 %"],
-        ["together", "4", ""],
-    ]
-    record = kept(Found([OURS], [], "nothing", profiles=[profile]))
-    assert read_profiles(json.loads(json.dumps(record))) == [profile]
-    assert read_profiles({}) == []
 
 
 def test_rows_hold_medians_and_verdicts(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,8 +18,7 @@ from benchmarks.transport.compare import (
     ratios_of,
 )
 from benchmarks.transport.floors import CopyLink, SocketLink, serve, wait_socket
-from benchmarks.transport.job import profile, run
-from benchmarks.transport.phases import DECIDE
+from benchmarks.transport.job import run
 from benchmarks.transport.timing import Bytes, Link, Plan, measure
 from benchmarks.transport.with_paceline import (
     RUN,
@@ -97,20 +96,6 @@ def test_a_job_pulls_and_pushes_what_plain_sgd_would_have(tmp_path: Path) -> Non
         job.close()
     assert set(found) == {"pull", "push", "after push"}
     assert min(found.values()) > 0
-
-
-@pytest.mark.slow
-def test_a_profile_says_where_pulls_and_pushes_spend_their_time(tmp_path: Path) -> None:
-    config = JobConfig(run="r", pace=parse_pace("sync"), cut_every_s=0.0)
-    job = EmbeddedJob(config, tmp_path / "job")
-    try:
-        with watched():
-            found = profile(job.session("trainer-0"), 4096, count=5)
-    finally:
-        job.close()
-    assert found["pull"][DECIDE] > 0
-    assert {"Push: send", "Push: wait for the reply"} <= set(found["push"])
-    assert set(found["push"]) < set(found["step"])
 
 
 def test_goals_are_those_of_the_whole_path() -> None:

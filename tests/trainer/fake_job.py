@@ -66,7 +66,7 @@ from paceline.messages.waits import Wait
 from paceline.params.blocks import cut_blocks
 from paceline.params.shard import ParameterShard
 from paceline.params.sparse import SparseGradient
-from paceline.server.requests.contents import read_early
+from paceline.server.requests.contents import read_early, read_together
 from paceline.server.requests.decoding import coded_block_bytes, decode_push
 from paceline.server.requests.early_gradients import EarlyGradients
 from paceline.server.requests.layouts import layout_of
@@ -348,12 +348,21 @@ class FakeJob:
             layout = layout_of(self.plans[message.part], server)
             is_in = staged.stage(message, read_early(layout, message, buffers))
             return Done() if is_in else Waiting(wait=Wait("servers", "no room"))
+        if message.together:
+            layout, num_dense = (
+                layout_of(self.plans[message.part], server),
+                message.num_dense,
+            )
+            blocks, _ = read_together(layout, message, buffers)
+            alone = [gradient.view(torch.uint8).numpy() for gradient in blocks.values()]
+            buffers = [*alone, *buffers[num_dense:]]
+            message = msgspec.structs.replace(message, together=())
         found = staged.take(message)
         if found is None:
             return Waiting(wait=Wait("servers", "not all that the push names is here"))
         early = [gradient.view(torch.uint8).numpy() for gradient in found.values()]
-        blocks = (*found, *message.blocks)
-        push = msgspec.structs.replace(message, blocks=blocks, early={})
+        slots = (*found, *message.blocks)
+        push = msgspec.structs.replace(message, blocks=slots, early={})
         if push.round is None:
             self._apply(server, push, [*early, *buffers])
             return Pushed(verdict="applied", version=0)

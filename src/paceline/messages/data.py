@@ -55,7 +55,8 @@ class Push(TrainerMessage, frozen=True):
     ``is_held`` it waits for an `ApplyStep`; or its step has its effect at once, if it is
     the last one of a step that ``completes`` here: {part: number} of all its pushes.
     ``stepped`` are the tables that count their steps and have a gradient in this push, on
-    whichever server.
+    whichever server. ``together`` says how many of ``blocks``, all of one dtype, share a
+    buffer, in turn; without it each has its own.
 
     Buffers: the gradient of each of ``blocks`` (slots whose parameter has one); then for
     each of ``sparse_blocks`` (slots whose parameter has a sparse one) the int64 numbers of
@@ -87,6 +88,12 @@ class Push(TrainerMessage, frozen=True):
     is_held: bool = False
     completes: dict[int, int] = msgspec.field(default_factory=dict)
     stepped: tuple[str, ...] = ()
+    together: tuple[int, ...] = ()
+
+    @property
+    def num_dense(self) -> int:
+        """How many buffers ``blocks`` have."""
+        return len(self.together) or len(self.blocks)
 
 
 class PushEarly(TrainerMessage, frozen=True):

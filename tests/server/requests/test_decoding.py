@@ -277,6 +277,8 @@ def test_any_push_is_read_or_refused(name: str | None, data: st.DataObject) -> N
             message, blocks=data.draw(slots), sparse_blocks=data.draw(slots)
         )
     if data.draw(st.booleans()):
+        message = msgspec.structs.replace(message, together=data.draw(slots))
+    if data.draw(st.booleans()):
         buffers = buffers[: data.draw(st.integers(0, len(buffers)))]
     with contextlib.suppress(UsageError):
         read_push(layout, message, decode_push(layout, message, buffers)[0])

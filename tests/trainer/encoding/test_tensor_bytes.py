@@ -32,9 +32,10 @@ def test_tensors_are_packed_as_their_bytes_whatever_their_size_and_dtype() -> No
         9: torch.randn(3, dtype=torch.bfloat16),
     }
     found = packed(tensors)
-    assert found.arrays.keys() == tensors.keys()
+    assert found.stretches.keys() == tensors.keys()
     for index, tensor in tensors.items():
-        assert found.arrays[index].tobytes() == byte_array(tensor).tobytes()
+        array, start, stop = found.stretches[index]
+        assert array[start:stop].tobytes() == byte_array(tensor).tobytes()
     assert found.own.keys() == {3}
     assert sum(copy.numel() for copy in found.copies) == 6 + 4 + 7 + 1 + 3
 
@@ -44,4 +45,5 @@ def test_what_is_packed_alone_is_its_own_memory_and_copies_are_not() -> None:
     assert packed({0: alone}).own[0] is alone
     found = packed({0: first, 1: second})
     first += 1
-    assert not found.arrays[0].any()
+    array, start, stop = found.stretches[0]
+    assert not array[start:stop].any()

@@ -137,6 +137,15 @@ def test_every_block_travels_to_the_server_that_holds_it() -> None:
         assert list(push.blocks) == mine
 
 
+def test_small_gradients_share_a_buffer_and_coded_ones_do_not() -> None:
+    for pace, shared in [(Sync(), True), (Sync(codec="fp16"), False)]:
+        job = FakeJob(pace=pace)
+        with job.session() as session:
+            shared_loop(session, sgd)
+        for push in job.of(Push):
+            assert push.together == ((len(push.blocks),) if shared else ())
+
+
 def test_a_parameter_without_gradient_is_left_out() -> None:
     job = FakeJob()
     with job.session() as session:

@@ -35,6 +35,7 @@ from paceline.server.requests.contents import (
     misfit,
     read_early,
     read_others,
+    read_together,
 )
 from paceline.server.slots import Action, at_rate, nothing
 from paceline.server.standing import ServerCore
@@ -229,20 +230,23 @@ def read_push(layout: PartLayout, push: Push, buffers: Sequence[Bytes]) -> PushC
     slots = (*push.blocks, *push.early, *push.sparse_blocks)
     if len({*slots}) != len(slots):
         raise UsageError(f"expected distinct blocks, got {list(slots)}")
-    expected = len(push.blocks) + 2 * num_pairs + len(push.then)
+    expected = push.num_dense + 2 * num_pairs + len(push.then)
     if len(buffers) != expected:
         raise UsageError(
             f"expected {expected} buffers behind the message, got {len(buffers)}"
         )
     if slots:
         _require_hyper(layout, push.hyper)
-    blocks, num_bytes = {}, 0
-    for slot, buffer in zip(push.blocks, buffers, strict=False):
-        block = layout.blocks.get(slot)
-        if block is None or block.row_bytes or buffer.nbytes != block.num_bytes:
-            raise misfit(layout, slot, buffer)
-        blocks[slot] = torch.frombuffer(buffer, dtype=block.dtype)  # of a byte at least
-        num_bytes += block.num_bytes
+    blocks, num_bytes = dict[int, torch.Tensor](), 0
+    if push.together:
+        blocks, num_bytes = read_together(layout, push, buffers)
+    else:
+        for slot, buffer in zip(push.blocks, buffers, strict=False):
+            block = layout.blocks.get(slot)
+            if block is None or block.row_bytes or buffer.nbytes != block.num_bytes:
+                raise misfit(layout, slot, buffer)
+            blocks[slot] = torch.frombuffer(buffer, dtype=block.dtype)  # not empty
+            num_bytes += block.num_bytes
     if not (num_pairs or push.stepped or push.then or layout.compensation is not None):
         return PushContents(push.hyper, blocks, {}, {}, num_bytes=num_bytes)
     contents = read_others(layout, push, blocks, buffers)

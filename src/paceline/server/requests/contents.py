@@ -93,7 +93,7 @@ def read_others(
     _require_distinct("tables", [entry.table for entry in push.rows])
     num_paired = len(buffers) - len(push.then)
     then = _read_then(layout, push, buffers[num_paired:])
-    buffers = buffers[len(push.blocks) : num_paired]
+    buffers = buffers[push.num_dense : num_paired]
     pairs = zip(buffers[::2], buffers[1::2], strict=True)
     sparse = {
         slot: _read_sparse(layout, push, slot, *next(pairs)) for slot in push.sparse_blocks
@@ -133,6 +133,40 @@ def _count_steps(
         having = {s for entry in push.rows if entry.table == name for s in entry.slots}
         for slot in sorted(layout.row_slots - having):
             rows.setdefault(slot, []).append(nothing)
+
+
+def read_together(
+    layout: PartLayout, push: Push, buffers: Sequence[Bytes]
+) -> tuple[dict[int, torch.Tensor], int]:
+    """Gradients of a push whose blocks share buffers, and their bytes.
+
+    Raises:
+        UsageError: they do not fit the part, or it has a codec.
+    """
+    if layout.codec is not None or sum(push.together) != len(push.blocks):
+        raise UsageError(
+            f"part {layout.part}: expected {len(push.blocks)} gradients without a codec, "
+            f"got {list(push.together)} in a buffer each"
+        )
+    found: dict[int, torch.Tensor] = {}
+    num_bytes = first = 0
+    for count, buffer in zip(push.together, buffers, strict=False):
+        slots = push.blocks[first : first + count]
+        blocks = [_any_block(layout, slot) for slot in slots]
+        sizes = [block.num_bytes for block in blocks]
+        dtypes = {block.dtype for block in blocks}
+        size, rows = sum(sizes), sum([block.row_bytes for block in blocks])
+        if len(dtypes) != 1 or rows or size != buffer.nbytes:
+            raise UsageError(
+                f"part {layout.part}: expected {size} bytes of one dtype for the dense "
+                f"slots {list(slots)}, without gradients of rows, got {buffer.nbytes}"
+            )
+        [dtype] = dtypes
+        numbers = [one // dtype.itemsize for one in sizes]
+        flat = torch.frombuffer(buffer, dtype=dtype)
+        found.update(zip(slots, flat.split_with_sizes(numbers), strict=True))
+        num_bytes, first = num_bytes + size, first + count
+    return found, num_bytes
 
 
 def read_early(

@@ -83,7 +83,11 @@ def apply_block_round(
     """Take one step of each dense block that anybody of a round has a gradient for."""
     having = [(one.contents.blocks, one.slots, one.weight) for one in contributed]
     gradients = {}
-    for slot in bundle.blocks:
+    if len(having) == 1 and having[0][2] == 1.0:
+        blocks, slots, _ = having[0]
+        gradients = {n: blocks[n] for n in bundle.blocks if n in slots and n in blocks}
+        having = []
+    for slot in bundle.blocks if having else ():
         found, weights = [], []
         for blocks, slots, weight in having:
             if slot in slots and slot in blocks:

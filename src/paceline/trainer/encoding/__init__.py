@@ -14,6 +14,7 @@ from paceline.trainer.encoding.state_codec import decode_state, encode_state
 from paceline.trainer.encoding.tensor_bytes import (
     Packed,
     PartMemory,
+    Stretch,
     all_finite,
     are_plain,
     byte_array,

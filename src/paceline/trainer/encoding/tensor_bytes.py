@@ -60,21 +60,25 @@ def on_cpu(tensor: torch.Tensor) -> torch.Tensor:
 SMALL: Final = 1 << 14
 
 
+Stretch = tuple[ByteArray, int, int]
+"""Bytes that lie in memory which others may share: where they start and stop in it."""
+
+
 class Packed(NamedTuple):
-    """Tensors of the host as bytes: ``arrays``.
+    """Tensors of the host as bytes: ``stretches``.
 
     ``copies``: all of those whose numbers were copied; ``own``: the others, whose bytes
     are their own memory.
     """
 
-    arrays: dict[int, ByteArray]
+    stretches: dict[int, Stretch]
     copies: list[torch.Tensor]
     own: dict[int, torch.Tensor]
 
 
 def packed(tensors: Mapping[int, torch.Tensor]) -> Packed:
     """Contiguous tensors as bytes: small ones of a dtype are copied by one call."""
-    arrays: dict[int, ByteArray] = {}
+    stretches: dict[int, Stretch] = {}
     own: dict[int, torch.Tensor] = {}
     copies: list[torch.Tensor] = []
     small: dict[torch.dtype, dict[int, int]] = {}  # {dtype: {index: numbers}}
@@ -94,10 +98,11 @@ def packed(tensors: Mapping[int, torch.Tensor]) -> Packed:
         array, size, start = byte_array(flat), flat.element_size(), 0
         for index, count in together.items():
             stop = start + count * size
-            arrays[index] = array[start:stop]
+            stretches[index] = array, start, stop
             start = stop
-    arrays |= {index: byte_array(tensor) for index, tensor in own.items()}
-    return Packed(arrays, copies, own)
+    for index, tensor in own.items():
+        stretches[index] = byte_array(tensor), 0, tensor.nbytes
+    return Packed(stretches, copies, own)
 
 
 @final

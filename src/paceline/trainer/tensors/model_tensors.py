@@ -242,7 +242,7 @@ class ModelTensors:
         """Gradients that nobody has looked at: what has gone early is finite."""
         if self.early is None:
             return [*dense.copies, *dense.own.values()]
-        named = self.early.name(dense.arrays.keys() - self.gradients.kept.keys())
+        named = self.early.name(dense.stretches.keys() - self.gradients.kept.keys())
         own = [gradient for index, gradient in dense.own.items() if index not in named]
         return [*dense.copies, *own]
 

@@ -27,6 +27,7 @@ from paceline.trainer.encoding import (
     GradientCoding,
     HostGradients,
     Packed,
+    Stretch,
     all_finite,
     byte_array,
     on_cpu,
@@ -41,7 +42,7 @@ class Load(NamedTuple):
     """What is being pushed; without gradients for a window that has none."""
 
     hyper: tuple[Hyper, ...] = ()
-    dense: Mapping[int, ByteArray] = {}  # {parameter index: gradient}
+    dense: Mapping[int, Stretch] = {}  # {parameter index: gradient}
     sparse: Mapping[int, SparseGradient] = {}  # {parameter index: gradient}
     rows: tuple[RowGradient, ...] = ()
     coded: Mapping[int, ByteArray] = {}  # {slot: what travels instead of its gradient}
@@ -185,16 +186,22 @@ class PartLoad:
         parameters: Sequence[torch.Tensor] = (),
     ) -> None:
         """Hold what is to be pushed, with ``dense`` gradients of ``parameters``."""
-        coding, sparse, arrays = self._coding, load.sparse, dense.arrays
+        coding, sparse, stretches = self._coding, load.sparse, dense.stretches
         if self._goes_on:  # and gradients may change
-            arrays |= {i: arrays[i].copy() for i in dense.own if not self._codes(i)}
+            for i in dense.own:
+                if not self._codes(i):
+                    array, start, stop = stretches[i]
+                    stretches[i] = array.copy(), start, stop
             sparse = {i: gradient.copy() for i, gradient in sparse.items()}
-        coded = {} if coding is None else coding.code_blocks(arrays)
+        coded: Mapping[int, ByteArray] = {}
+        if coding is not None:
+            alone = {i: array[start:stop] for i, (array, start, stop) in stretches.items()}
+            coded = coding.code_blocks(alone)
         # Copies: a push that has to be repeated must say the same, and by then others'
         # values may have come.
-        indices = arrays if self._sends_values else ()
+        indices = stretches if self._sends_values else ()
         then = {i: byte_array(on_cpu(parameters[i]).clone()) for i in indices}
-        self._load = load._replace(dense=arrays, sparse=sparse, coded=coded, then=then)
+        self._load = load._replace(dense=stretches, sparse=sparse, coded=coded, then=then)
 
     def _codes(self, index: int) -> bool:
         return self._coding is not None and self._coding.codes(index)
@@ -207,15 +214,8 @@ class PartLoad:
         load, coding, here = self._load, self._coding, self._layout.get(server, ())
         if coding is not None:
             coding.sent()
-        slots: list[int] = []
         buffers: list[Buffer] = []
-        dense, all_coded = load.dense, load.coded
-        for slot, parameter, start, stop, _, _ in here:
-            gradient = dense.get(parameter)
-            if gradient is not None and slot not in early:
-                slots.append(slot)
-                coded = all_coded.get(slot)
-                buffers.append(gradient[start:stop] if coded is None else coded)
+        slots, together = _add_dense(load, here, early, buffers)
         sparse = _add_sparse(load.sparse, here, coding, buffers) if load.sparse else []
         rows = _add_rows(load.rows, server, coding, buffers) if load.rows else []
         then = [one for one in here if one.parameter in load.then] if load.then else []
@@ -227,6 +227,7 @@ class PartLoad:
             is_lent=is_lent,
             hyper=load.hyper,
             blocks=tuple(slots),
+            together=tuple(together),
             sparse_blocks=tuple(sparse),
             rows=tuple(rows),
             early=dict(early),
@@ -243,6 +244,39 @@ class PartLoad:
     def clear(self) -> None:
         """Servers have acknowledged all of it, or nobody will ask again."""
         self._load = NOTHING
+
+
+def _add_dense(
+    load: Load,
+    here: Sequence[Placed],
+    early: Collection[int],
+    buffers: list[Buffer],
+) -> tuple[Sequence[int], Sequence[int]]:
+    """Slots with a dense gradient, and how many share each buffer, if any do."""
+    slots: list[int] = []
+    together: list[int] = []
+    memory: ByteArray | None = None
+    begin = end = 0
+    dense, coded = load.dense, load.coded
+    for slot, parameter, start, stop, _, _ in here:
+        stretch = dense.get(parameter)
+        if stretch is None or slot in early:
+            continue
+        slots.append(slot)
+        array, first, _ = stretch
+        first, size = first + start, stop - start
+        if slot in coded:
+            array, first, size = coded[slot], 0, coded[slot].nbytes
+        if array is not memory or first != end:
+            if memory is not None:
+                buffers.append(memory[begin:end])
+            memory, begin = array, first
+            together.append(0)
+        together[-1] += 1
+        end = first + size
+    if memory is not None:
+        buffers.append(memory[begin:end])
+    return slots, together if len(together) < len(slots) else ()
 
 
 def _add_sparse(

@@ -95,7 +95,7 @@ class Control:
         )
         self._store = store
         self._on_change = on_change
-        self._incarnation = 0
+        self._incarnation, self._host = 0, socket.gethostname()
         self._said: ServerReport  # last
         self._unable: Exception | None = None  # why orders were not obeyed
         self._cut: int | None = None  # the cut whose share is or was written last
@@ -191,7 +191,7 @@ class Control:
                 timeline=state.timeline,
                 address=self._address,
                 pid=os.getpid(),
-                host=socket.gethostname(),
+                host=self._host,
                 ready=state.is_ready,
                 parts=state.parts(),
                 answers=answers,

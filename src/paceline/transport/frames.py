@@ -233,8 +233,11 @@ def packed(message: msgspec.Struct, buffers: Sequence[Buffer], limits: Limits) -
     Raises:
         FrameRefused: the message cannot travel, or the frame would be over a limit.
     """
-    views = [byte_view(buffer) for buffer in buffers] if buffers else []
-    sizes = tuple([view.nbytes for view in views])
+    views: Sequence[memoryview] = ()
+    sizes: tuple[int, ...] = ()
+    if buffers:
+        views = [byte_view(buffer) for buffer in buffers]
+        sizes = tuple([view.nbytes for view in views])
     parcel = Parcel(_encoded(message), sizes, views)
     parcel.require_within(limits, f"{type(message).__name__} is not sent")
     return parcel

@@ -18,8 +18,12 @@ _LISTS = (tuple, dict)
 
 def told(outcome: Outcome) -> tuple[str, dict[str, object]]:
     """The name of an outcome's line, and its fields."""
-    kind = type(outcome)
-    fields = {name: _brief(getattr(outcome, name)) for name in _fields_told(kind)}
+    kind, fields = type(outcome), dict[str, object]()
+    for name in _fields_told(kind):
+        value: object = getattr(outcome, name)
+        if isinstance(value, _LISTS) and len(value) > MOST_LISTED:
+            value = len(value)
+        fields[name] = value
     return kind.__name__, fields
 
 
@@ -55,9 +59,3 @@ def _trained_s(status: JobStatus) -> float:
 @functools.cache  # of a few kinds; a line is written for each outcome
 def _fields_told(kind: type[Outcome]) -> tuple[str, ...]:
     return tuple(name for name in kind.__struct_fields__ if name not in _BULKY)
-
-
-def _brief(value: object) -> object:
-    if isinstance(value, _LISTS) and len(value) > MOST_LISTED:
-        return len(value)
-    return value

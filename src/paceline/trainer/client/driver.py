@@ -151,7 +151,10 @@ class Driver:
             wanted = next(act)
             began_s, worked_s = self.clock.now_s(), self.clock.worked_s()
             while True:
-                if isinstance(wanted, Post):
+                if isinstance(wanted, Ask):
+                    sending = self._send(wanted.calls, attach, aside=wanted.aside)
+                    replies = self._gather(sending, aside=wanted.aside)
+                elif isinstance(wanted, Post):
                     sending = self._send(wanted.calls, attach, is_posted=True)
                     self._posted[wanted.number] = sending
                     self.waits.rests()
@@ -159,9 +162,6 @@ class Driver:
                     sending = self._posted.pop(wanted.posted.number)
                     self.waits.asks(sending.calls)
                     replies = self._gather(sending)
-                elif isinstance(wanted, Ask):
-                    sending = self._send(wanted.calls, attach, aside=wanted.aside)
-                    replies = self._gather(sending, aside=wanted.aside)
                 elif isinstance(wanted, ForgetPosted):
                     self._forget()
                 else:

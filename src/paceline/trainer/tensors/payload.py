@@ -7,7 +7,7 @@ Waits for nothing. The thread of the user's loop calls.
 
 import numbers
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, NamedTuple, final
+from typing import Any, Final, NamedTuple, final
 
 import msgspec
 import torch
@@ -51,6 +51,8 @@ class Load(NamedTuple):
 
 
 NOTHING = Load()
+# Gradients from which it pays that small ones share a buffer.
+FEWEST: Final = 8
 NO_TENSORS = Packed({}, [], {})
 
 # Values that travel as they are; asked for with every push.
@@ -258,6 +260,7 @@ def _add_dense(
     memory: ByteArray | None = None
     begin = end = 0
     dense, coded = load.dense, load.coded
+    is_few = len(dense) < FEWEST
     for slot, parameter, start, stop, _, _ in here:
         stretch = dense.get(parameter)
         if stretch is None or slot in early:
@@ -267,7 +270,7 @@ def _add_dense(
         first, size = first + start, stop - start
         if slot in coded:
             array, first, size = coded[slot], 0, coded[slot].nbytes
-        if array is not memory or first != end:
+        if is_few or array is not memory or first != end:
             if memory is not None:
                 buffers.append(memory[begin:end])
             memory, begin = array, first

@@ -349,13 +349,10 @@ class FakeJob:
             is_in = staged.stage(message, read_early(layout, message, buffers))
             return Done() if is_in else Waiting(wait=Wait("servers", "no room"))
         if message.together:
-            layout, num_dense = (
-                layout_of(self.plans[message.part], server),
-                message.num_dense,
-            )
+            layout = layout_of(self.plans[message.part], server)
             blocks, _ = read_together(layout, message, buffers)
             alone = [gradient.view(torch.uint8).numpy() for gradient in blocks.values()]
-            buffers = [*alone, *buffers[num_dense:]]
+            buffers = [*alone, *buffers[len(message.together) :]]
             message = msgspec.structs.replace(message, together=())
         found = staged.take(message)
         if found is None:

@@ -73,7 +73,6 @@ TICK_S = 0.05
 PROGRESS_S = 1.0
 
 _WITH_BYTES = (FinishTask, KeepValue)
-_WITH_MORE = (JobStatus, LauncherOrders, Results)  # than decisions know
 _log = logging.getLogger("paceline.coordinator")
 
 
@@ -312,14 +311,11 @@ class CoordinatorService:
         if answer is None:
             return
         message = effect.message
-        if not isinstance(message, _WITH_MORE):
-            answer(message)
-            return
         if isinstance(message, JobStatus):
             message = self._with_self(message)
         elif isinstance(message, LauncherOrders):
             message = structs.replace(message, status=self._with_self(message.status))
-        elif is_kept(message):
+        elif isinstance(message, Results) and is_kept(message):
             results = message
             self._run_beside(
                 lambda: answer(self._values.wait_whole(results)), "coordinator-value"

@@ -90,11 +90,6 @@ class Push(TrainerMessage, frozen=True):
     stepped: tuple[str, ...] = ()
     together: tuple[int, ...] = ()
 
-    @property
-    def num_dense(self) -> int:
-        """How many buffers ``blocks`` have."""
-        return len(self.together) or len(self.blocks)
-
 
 class PushEarly(TrainerMessage, frozen=True):
     """Gradients ahead of push ``number``, which takes those that it names.

@@ -137,13 +137,23 @@ def test_every_block_travels_to_the_server_that_holds_it() -> None:
         assert list(push.blocks) == mine
 
 
-def test_small_gradients_share_a_buffer_and_coded_ones_do_not() -> None:
-    for pace, shared in [(Sync(), True), (Sync(codec="fp16"), False)]:
-        job = FakeJob(pace=pace)
-        with job.session() as session:
-            shared_loop(session, sgd)
-        for push in job.of(Push):
-            assert push.together == ((len(push.blocks),) if shared else ())
+@pytest.mark.parametrize(
+    ("pace", "layers", "together"),
+    [(Sync(), 4, (8,)), (Sync(), 3, ()), (Sync(codec="fp16"), 4, ())],
+)
+def test_many_small_gradients_share_a_buffer_and_coded_ones_do_not(
+    pace: Sync, layers: int, together: tuple[int, ...]
+) -> None:
+    job = FakeJob(pace=pace)
+    with job.session() as session:
+        model = nn.Sequential(*(nn.Linear(5, 5) for _ in range(layers)))
+        optimizer = session.share(model, sgd(model))
+        for features in session.batches(FEATURES.repeat(1, 2)[:, :5], 12):
+            model(features).sum().backward()
+            optimizer.step()
+    [push] = job.of(Push)
+    assert len(push.blocks) == 2 * layers
+    assert push.together == together
 
 
 def test_a_parameter_without_gradient_is_left_out() -> None:

@@ -224,13 +224,14 @@ def read_push(layout: PartLayout, push: Push, buffers: Sequence[Bytes]) -> PushC
         UsageError: the push does not fit the part, or the buffers not the push.
     """
     _require_window(layout, push)
-    num_pairs, dense = len(push.sparse_blocks) + len(push.rows), push.blocks or push.early
-    if push.is_void and (dense or num_pairs or push.stepped):
+    num_pairs = len(push.sparse_blocks) + len(push.rows)
+    if push.is_void and (push.blocks or push.early or num_pairs or push.stepped):
         raise UsageError("expected a push without effect to have no numbers, got some")
     slots = (*push.blocks, *push.early, *push.sparse_blocks)
     if len({*slots}) != len(slots):
         raise UsageError(f"expected distinct blocks, got {list(slots)}")
-    expected = push.num_dense + 2 * num_pairs + len(push.then)
+    num_dense = len(push.together) or len(push.blocks)
+    expected = num_dense + 2 * num_pairs + len(push.then)
     if len(buffers) != expected:
         raise UsageError(
             f"expected {expected} buffers behind the message, got {len(buffers)}"

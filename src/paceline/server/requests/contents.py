@@ -93,7 +93,7 @@ def read_others(
     _require_distinct("tables", [entry.table for entry in push.rows])
     num_paired = len(buffers) - len(push.then)
     then = _read_then(layout, push, buffers[num_paired:])
-    buffers = buffers[push.num_dense : num_paired]
+    buffers = buffers[len(push.together) or len(push.blocks) : num_paired]
     pairs = zip(buffers[::2], buffers[1::2], strict=True)
     sparse = {
         slot: _read_sparse(layout, push, slot, *next(pairs)) for slot in push.sparse_blocks

@@ -1,6 +1,7 @@
 """What may happen to the numbers of slots beside a push: rounds, reads, cuts.
 
-Everything here makes turns, one for each slot; `Slots.line_up` gives them their places.
+Everything here makes turns, one for each slot or for all that share a queue, and
+`Slots.line_up` gives them their places.
 A guard may multiply learning rates; a rate of 1 changes nothing, not one bit. Rows have no
 groups: their optimizers' own rates are multiplied where they step.
 
@@ -10,7 +11,7 @@ run in any thread.
 
 import functools
 import threading
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple, TypeVar, final
 
 import numpy as np
@@ -69,9 +70,15 @@ class SlotActions:
         shard: ParameterShard,
         layouts: Mapping[int, PartLayout],
         hogwild: Collection[int],
+        leads: Mapping[int, int],
     ) -> None:
-        """Know the numbers; ``hogwild``: row slots whose turns may run beside others."""
+        """Know the numbers.
+
+        ``hogwild``: row slots whose turns may run beside others. ``leads``: {row slot:
+        the one that stands for all that share its queue}.
+        """
         self._shard, self._layouts, self._hogwild = shard, layouts, hogwild
+        self._leads = leads
 
     def applying_jointly(
         self, part: int, contents: PushContents, slots: Sequence[int], most: int
@@ -109,16 +116,15 @@ class SlotActions:
         self, layout: PartLayout, contents: PushContents, slots: Sequence[int]
     ) -> Actions:
         """Take one step of each table in those of ``slots`` that the push has rows of."""
-        actions: Actions = {}
         how = layout.row_step(contents.hyper, contents.rate)
-        for slot in slots:
-            if slot in contents.rows:
-                alone = self._stepping_rows(apply_rows, slot, contents.rows[slot], how)
-                actions[slot] = alone
-                if slot in self._hogwild:
-                    beside = self._stepping_rows(step_rows, slot, contents.rows[slot], how)
-                    actions[slot] = BesideTurn(beside, alone)
-        return actions
+        having = [slot for slot in slots if slot in contents.rows]
+        actions = self._stepping_rows(apply_rows, having, contents.rows, how)
+        if having and having[0] in self._hogwild:
+            beside = self._stepping_rows(step_rows, having, contents.rows, how)
+            return {
+                slot: BesideTurn(beside[slot], alone) for slot, alone in actions.items()
+            }
+        return {**actions}
 
     def applying_round(
         self,
@@ -149,14 +155,14 @@ class SlotActions:
             how = self._layouts[part].row_step(hyper, rate)
             first = contributed[0]
             is_one = len(contributed) == 1 and first.weight == 1.0  # nothing to add up
+            if is_one:
+                having = [slot for slot in touched if slot in first.slots]
+                rows = first.contents.rows
+                return {**actions, **self._stepping_rows(apply_rows, having, rows, how)}
             for slot in touched:
-                if not is_one:
-                    actions[slot] = functools.partial(
-                        apply_rows_round, shard, slot, contributed, how
-                    )
-                elif slot in first.slots:
-                    rows = first.contents.rows[slot]
-                    actions[slot] = self._stepping_rows(apply_rows, slot, rows, how)
+                actions[slot] = functools.partial(
+                    apply_rows_round, shard, slot, contributed, how
+                )
         return actions
 
     def uploading(self, values: Mapping[int, Bytes]) -> Actions:
@@ -173,7 +179,8 @@ class SlotActions:
         codec: Codec | None = None,
     ) -> Actions:
         """Copy rows into the places: (ids, dim) of each one wanted, or its code."""
-        by_slot: dict[int, list[RowRead]] = {}
+        by_lead: dict[int, list[RowRead]] = {}
+        leads = self._leads
         for (table, form, ids, spans), place in zip(wanted, places, strict=True):
             copy: Array
             if codec is None:
@@ -183,9 +190,9 @@ class SlotActions:
             for slot, start, stop in spans:
                 rows = self._shard.rows[slot][table]
                 read = RowRead(rows, ids[start:stop], copy[start:stop], codec)
-                by_slot.setdefault(slot, []).append(read)
+                by_lead.setdefault(leads[slot], []).append(read)
         actions: Actions = {}
-        for slot, reads in by_slot.items():
+        for slot, reads in by_lead.items():
             alone = functools.partial(read_rows, reads, create=create)
             actions[slot] = alone
             if slot in self._hogwild:
@@ -232,10 +239,26 @@ class SlotActions:
         to._shard.load(slot, bare(held) if is_bare else held)
 
     def _stepping_rows(
-        self, step: StepRows[T], slot: int, rows: Sequence[RowGradients], how: RowStep
-    ) -> Callable[[], T]:
-        tables = self._shard.rows[slot]
-        return functools.partial(step, [tables[one.table] for one in rows], rows, how)
+        self,
+        step: StepRows[T],
+        slots: Iterable[int],
+        rows: Mapping[int, Sequence[RowGradients]],
+        how: RowStep,
+    ) -> dict[int, Callable[[], T]]:
+        """Steps on the rows of some slots, by who leads them."""
+        found: dict[int, tuple[list[Table], list[RowGradients]]] = {}
+        for slot in slots:
+            lead, tables = self._leads[slot], self._shard.rows[slot]
+            if lead not in found:
+                found[lead] = ([], [])
+            stepped, gradients = found[lead]
+            for one in rows[slot]:
+                stepped.append(tables[one.table])
+                gradients.append(one)
+        return {
+            lead: functools.partial(step, tables, gradients, how)
+            for lead, (tables, gradients) in found.items()
+        }
 
     def _group(self, part: int, slot: int, hyper: tuple[Hyper, ...]) -> Hyper:
         return hyper[self._layouts[part].blocks[slot].group]

@@ -1,4 +1,4 @@
-"""The numbers of one server: its shard, with a queue in front of each slot.
+"""The numbers of one server: its shard, with queues in front of the slots.
 
 ::
 
@@ -9,10 +9,12 @@
                         `beside `   `joint`         turns beside each other run at once,
                                                     joint ones as one
 
-So numbers follow in the order of the decisions, slots in parallel, and no lock is held
-while they are computed. A turn beside others may find that it must be alone after all (its
-rows have to be made): then it is next, alone, before all that was placed behind it. A copy
-for a cut, a turn alone, is of exactly the pushes that marks copied in the same breath show.
+So numbers follow in the order of the decisions, queues in parallel, and no lock is held
+while they are computed. Blocks of a bundle share a queue, and so do a few slots with rows,
+unless turns of a slot may be one or beside each other. A turn beside others may find that
+it must be alone after all (its rows have to be made): then it is next, alone, before all
+that was placed behind it. A copy for a cut, a turn alone, is of exactly the pushes that
+marks copied in the same breath show.
 
 Waits for nothing. Any thread may run; what lines up does so under the `ServerCore`'s lock.
 """
@@ -37,7 +39,14 @@ from paceline.server.requests import PartLayout, layout_of
 from paceline.server.requests.contents import PushContents
 from paceline.server.slots.actions import Actions, SlotActions
 from paceline.server.slots.published import LentValues
-from paceline.server.slots.turns import Action, BesideTurn, Joint, Turn, one_turn
+from paceline.server.slots.turns import (
+    ROW_QUEUES,
+    Action,
+    BesideTurn,
+    Joint,
+    Turn,
+    one_turn,
+)
 
 SlotTensors = dict[str, torch.Tensor]  # {name: tensor}, all that a slot holds
 
@@ -235,12 +244,11 @@ class Slots:
         self._server, self._seed, self._on_error = server, seed, on_error
         self.shard = ParameterShard()
         self._most: dict[int, int] = {}  # {part: pushes that may be one update}
-        self._queues: dict[
-            int, SlotQueue
-        ] = {}  # {slot: queue}; slots of a bundle share one
+        self._queues: dict[int, SlotQueue] = {}  # {slot: queue}
+        self._row_leads: dict[int, int] = {}  # {row slot: the first at its queue}
         self._hogwild: set[int] = set()  # row slots of hogwild parts
         self.lent: dict[int, LentValues] = {}
-        self.actions = SlotActions(self.shard, self.layouts, self._hogwild)
+        self.actions = SlotActions(self.shard, self.layouts, self._hogwild, self._row_leads)
 
     def create(self, plan: PartPlan) -> None:
         """Make the slots of a part that lie here.
@@ -255,11 +263,14 @@ class Slots:
         bundle_bytes = 0 if most > 1 or layout.compensation is not None else MOST_BYTES
         self.shard.create(plan, self._server, self._seed, lent.block, bundle_bytes)
         self.lent[layout.part] = lent
+        is_apart = most > 1 or is_hogwild(plan.spec)
+        rows = sorted(layout.row_slots)
+        many = 1 if is_apart else max(1, -(-len(rows) // ROW_QUEUES))
+        self._row_leads |= {slot: rows[n - n % many] for n, slot in enumerate(rows)}
         leads = {slot: self.shard.bundles[slot].lead for slot in layout.blocks}
-        for slot in (*leads.values(), *layout.row_slots):
-            if slot not in self._queues:
-                self._queues[slot] = SlotQueue(self._on_error, self.full)
-        self._queues |= {slot: self._queues[lead] for slot, lead in leads.items()}
+        leads |= {slot: self._row_leads[slot] for slot in rows}
+        made = {lead: SlotQueue(self._on_error, self.full) for lead in {*leads.values()}}
+        self._queues |= {slot: made[lead] for slot, lead in leads.items()}
         if is_hogwild(plan.spec):
             self._hogwild |= layout.row_slots
             if layout.blocks:

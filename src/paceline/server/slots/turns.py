@@ -107,6 +107,8 @@ def apply_compensated(
 
 # More read memory no faster; and they are idle nearly always.
 MOST_THREADS: Final = 3
+# Row slots of a part share so many: one for each thread that may come by.
+ROW_QUEUES: Final = MOST_THREADS + 1
 # Waking a thread costs 0.05 ms: as long as a step of Adam over so much takes.
 LEAST_BYTES: Final = 1 << 19
 

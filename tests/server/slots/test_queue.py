@@ -8,6 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from paceline.config import Async
 from paceline.params.published import PublishedValues
 from paceline.server.requests.contents import PushContents
 from paceline.server.slots import slots as slot_queue
@@ -307,3 +308,25 @@ def test_small_blocks_have_their_turns_together() -> None:
     slots.line_up(both, partial(order.append, "done"))()
     run()
     assert order == ["first", "second", "third", "done"]
+
+
+@pytest.mark.parametrize(
+    ("pace", "is_shared"),
+    [(Async(), True), (Async(merge=2), False), (Async(isolation="hogwild"), False)],
+)
+def test_neighbours_with_rows_share_a_queue_unless_turns_may_meet(
+    pace: Async, is_shared: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(slot_queue, "ROW_QUEUES", 2)
+    slots, order = Slots("server-0", 0, raise_it), list[str]()
+    slots.create(make_plan(pace=pace, dtype="float32"))
+
+    def come_meanwhile() -> None:
+        turns = {slot: partial(order.append, f"slot {slot}") for slot in (3, 4)}
+        slots.line_up(turns, nothing)()
+        order.append("slot 2")
+
+    slots.line_up({2: come_meanwhile}, nothing)()
+    assert order == (
+        ["slot 4", "slot 2", "slot 3"] if is_shared else ["slot 3", "slot 4", "slot 2"]
+    )

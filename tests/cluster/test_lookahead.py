@@ -1,5 +1,6 @@
 """A prefetcher that says `lookahead`: every record is counted once, whoever goes."""
 
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from paceline.launch.embedded import EmbeddedJob
 
 Run = Callable[..., list[Any]]
 RECORDS = 48
+PATIENCE_S = 30.0
 
 
 class Counts(nn.Module):
@@ -115,7 +117,8 @@ def test_tasks_of_one_batch_are_held_as_many_as_are_taken(run: Run, lookahead: i
 
 
 def test_break_hands_back_what_was_ahead(run: Run) -> None:
-    """One leaves with two in hand, the other trains them."""
+    """One leaves with two in hand, the other trains them, and is not at its end by then."""
+    has_left = threading.Event()
 
     def script(session: paceline.Session) -> tuple[list[float], int, int]:
         model, optimizer = counted(session, "async")
@@ -125,6 +128,9 @@ def test_break_hands_back_what_was_ahead(run: Run) -> None:
             steps += 1
             if session.trainer == "trainer-0" and steps == 2:
                 break
+            if session.trainer == "trainer-1" and steps == 2:
+                assert has_left.wait(PATIENCE_S)
+        has_left.set()
         for ids in loop(session, 0):
             step(model, optimizer, ids)
         return model.seen.tolist(), session.records, steps

@@ -105,10 +105,10 @@ def apply_compensated(
     bundle.apply({slot: gradient + factor * gradient * gradient * moved}, hyper)
 
 
-# More read memory no faster; and they are idle nearly always.
-MOST_THREADS: Final = 3
+# One for each core but the caller's; more read memory no faster, and are mostly idle.
+NUM_RUNNERS: Final = min(3, len(os.sched_getaffinity(0)) - 1)
 # Row slots of a part share so many: one for each thread that may come by.
-ROW_QUEUES: Final = MOST_THREADS + 1
+ROW_QUEUES: Final = NUM_RUNNERS + 1
 # Waking a thread costs 0.05 ms: as long as a step of Adam over so much takes.
 LEAST_BYTES: Final = 1 << 19
 
@@ -119,11 +119,9 @@ _CLOSED: Final = None
 class SlotRunners:
     """A few threads; none before `start`."""
 
-    def __init__(self, server: str, num_threads: int | None = None) -> None:
-        """Be idle; by default there is a thread for every core but the caller's."""
+    def __init__(self, server: str, num_threads: int = NUM_RUNNERS) -> None:
+        """Be idle."""
         self._work: queue.SimpleQueue[Action | None] = queue.SimpleQueue()
-        if num_threads is None:
-            num_threads = min(MOST_THREADS, len(os.sched_getaffinity(0)) - 1)
         self._threads = [
             threading.Thread(target=self._serve, name=f"{server}-runner-{n}", daemon=True)
             for n in range(num_threads)

@@ -138,18 +138,23 @@ def test_every_block_travels_to_the_server_that_holds_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("pace", "layers", "together"),
-    [(Sync(), 4, (8,)), (Sync(), 3, ()), (Sync(codec="fp16"), 4, ())],
+    ("pace", "layers", "dtype", "together"),
+    [
+        (Sync(), 4, torch.float32, (8,)),
+        (Sync(), 3, torch.float32, ()),
+        (Sync(codec="fp16"), 4, torch.float32, ()),
+        (Sync(codec="fp16"), 4, torch.float64, ()),  # which it does not code
+    ],
 )
-def test_many_small_gradients_share_a_buffer_and_coded_ones_do_not(
-    pace: Sync, layers: int, together: tuple[int, ...]
+def test_many_small_gradients_share_a_buffer_unless_there_is_a_codec(
+    pace: Sync, layers: int, dtype: torch.dtype, together: tuple[int, ...]
 ) -> None:
     job = FakeJob(pace=pace)
     with job.session() as session:
-        model = nn.Sequential(*(nn.Linear(5, 5) for _ in range(layers)))
+        model = nn.Sequential(*(nn.Linear(5, 5, dtype=dtype) for _ in range(layers)))
         optimizer = session.share(model, sgd(model))
         for features in session.batches(FEATURES.repeat(1, 2)[:, :5], 12):
-            model(features).sum().backward()
+            model(features.to(dtype)).sum().backward()
             optimizer.step()
     [push] = job.of(Push)
     assert len(push.blocks) == 2 * layers

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
+import torch
 
 from paceline.errors import JobFailed
 from paceline.messages.server import CommitRound
@@ -81,13 +82,20 @@ def apply_block_round(
     bundle: Bundle, contributed: Sequence[Contributed], hyper: Hyper
 ) -> None:
     """Take one step of each dense block that anybody of a round has a gradient for."""
+    if len(contributed) == 1 and contributed[0].weight == 1.0:  # nothing to add up
+        [(_, _, slots, contents)] = contributed
+        blocks = contents.blocks
+        gradients = {n: blocks[n] for n in bundle.blocks if n in slots and n in blocks}
+    else:
+        gradients = _summed(bundle, contributed)
+    if gradients:
+        bundle.apply(gradients, hyper)
+
+
+def _summed(bundle: Bundle, contributed: Sequence[Contributed]) -> dict[int, torch.Tensor]:
     having = [(one.contents.blocks, one.slots, one.weight) for one in contributed]
     gradients = {}
-    if len(having) == 1 and having[0][2] == 1.0:
-        blocks, slots, _ = having[0]
-        gradients = {n: blocks[n] for n in bundle.blocks if n in slots and n in blocks}
-        having = []
-    for slot in bundle.blocks if having else ():
+    for slot in bundle.blocks:
         found, weights = [], []
         for blocks, slots, weight in having:
             if slot in slots and slot in blocks:
@@ -95,8 +103,7 @@ def apply_block_round(
                 weights.append(weight)
         if found:
             gradients[slot] = weighted_sum(found, weights)
-    if gradients:
-        bundle.apply(gradients, hyper)
+    return gradients
 
 
 def apply_sparse_round(

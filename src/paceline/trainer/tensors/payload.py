@@ -51,7 +51,7 @@ class Load(NamedTuple):
 
 
 NOTHING = Load()
-# Gradients from which it pays that small ones share a buffer.
+# Gradients from which it pays that small ones share a buffer; where a codec is, none do.
 FEWEST: Final = 8
 NO_TENSORS = Packed({}, [], {})
 
@@ -217,7 +217,8 @@ class PartLoad:
         if coding is not None:
             coding.sent()
         buffers: list[Buffer] = []
-        slots, together = _add_dense(load, here, early, buffers)
+        is_apart = coding is not None or len(load.dense) < FEWEST
+        slots, together = _add_dense(load, here, early, buffers, is_apart=is_apart)
         sparse = _add_sparse(load.sparse, here, coding, buffers) if load.sparse else []
         rows = _add_rows(load.rows, server, coding, buffers) if load.rows else []
         then = [one for one in here if one.parameter in load.then] if load.then else []
@@ -253,6 +254,8 @@ def _add_dense(
     here: Sequence[Placed],
     early: Collection[int],
     buffers: list[Buffer],
+    *,
+    is_apart: bool,
 ) -> tuple[Sequence[int], Sequence[int]]:
     """Slots with a dense gradient, and how many share each buffer, if any do."""
     slots: list[int] = []
@@ -260,7 +263,6 @@ def _add_dense(
     memory: ByteArray | None = None
     begin = end = 0
     dense, coded = load.dense, load.coded
-    is_few = len(dense) < FEWEST
     for slot, parameter, start, stop, _, _ in here:
         stretch = dense.get(parameter)
         if stretch is None or slot in early:
@@ -270,7 +272,7 @@ def _add_dense(
         first, size = first + start, stop - start
         if slot in coded:
             array, first, size = coded[slot], 0, coded[slot].nbytes
-        if is_few or array is not memory or first != end:
+        if is_apart or array is not memory or first != end:
             if memory is not None:
                 buffers.append(memory[begin:end])
             memory, begin = array, first

@@ -123,17 +123,16 @@ class HeldPushes:
 
     def taking(
         self, state: ServerState, slots: Slots, steps: Steps
-    ) -> tuple[Actions, list[tuple[int, int]]]:
-        """Held pushes of committed steps act on the slots; whose: (incarnation, part)."""
-        actions: Actions = {}
-        whose = []
+    ) -> list[tuple[int, int, Actions]]:
+        """Held pushes of committed steps act on slots: (incarnation, part, its actions)."""
+        taken = []
         for incarnation, step in steps.items():
             for part, held in state.take_step(incarnation, step).items():
                 contents = self._contents.pop((part, incarnation))
-                actions |= slots.applying(part, contents, held.slots)
+                actions = slots.applying(part, contents, held.slots)
                 self.settle(part, held.token)
-                whose.append((incarnation, part))
-        return actions, whose
+                taken.append((incarnation, part, actions))
+        return taken
 
     def drop(self, state: ServerState, incarnation: int, step: Mapping[int, int]) -> None:
         """Held pushes that will never be committed: their locks are let go."""

@@ -186,16 +186,32 @@ class ServerCore:
         Returns:
             What must be run, outside of the lock.
         """
-        actions, whose = self.held.taking(self.state, self.slots, steps)
+        taken = self.held.taking(self.state, self.slots, steps)
+        if not taken:
+            return done
+        num_left = len(taken)
 
         def followed() -> None:
+            nonlocal num_left
             with self.lock:
-                for incarnation, part in whose:
+                num_left -= 1
+                if num_left:
+                    return
+                for incarnation, part, _ in taken:
                     self.state.settle(incarnation, part)
             done()
 
-        changed = {part for _, part in whose}
-        return self.slots.line_up(actions, followed, changed=changed)
+        # Each by itself: two of them may have turns at one queue.
+        runs = [
+            self.slots.line_up(actions, followed, changed=(part,))
+            for _, part, actions in taken
+        ]
+
+        def run() -> None:
+            for one in runs:
+                one()
+
+        return run
 
     def note(self, order: Forget | ConfirmTracked) -> None:
         """Let marks go that a committed cut makes superfluous, or states but one."""

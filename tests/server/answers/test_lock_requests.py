@@ -229,6 +229,17 @@ def test_a_cut_has_all_steps_that_were_committed_before(table: TableServer) -> N
     assert table.rows(5, 6) == [1, 0]
 
 
+def test_held_pushes_of_two_trainers_to_neighbouring_slots_both_have_their_effect(
+    table: TableServer,
+) -> None:
+    evens, odds = range(0, 24, 2), range(1, 24, 2)
+    table.write(11, dict.fromkeys(evens, 1), held=True)
+    table.write(12, dict.fromkeys(odds, 1), held=True)
+    order = Snapshot(cut=0, folder="cut-0", rounds={}, steps={11: {0: 1}, 12: {0: 1}})
+    table.server.coordinator.order(order, until=lambda r: r.pinned_cut == 0)
+    assert table.rows(*range(24)) == [1] * 24
+
+
 def test_one_push_of_a_trainer_is_held_at_a_time(table: TableServer) -> None:
     table.write(11, {5: 1}, held=True)
     answer = table.write(11, {5: 2}, held=True, number=2)

@@ -43,7 +43,7 @@ def test_a_push_is_applied(make_server: MakeServer) -> None:
     assert verdict(server.ask(*together())) == "applied"
 
 
-@pytest.mark.parametrize("counts", [(1,), (3,), (2, 0), (3, -1), (0, 2)])
+@pytest.mark.parametrize("counts", [(1,), (3,), (2, 0), (3, -1), (0, 2), (1, -2, 3)])
 def test_counts_of_other_blocks_are_refused(
     counts: tuple[int, ...], make_server: MakeServer
 ) -> None:

@@ -3,6 +3,7 @@
 import socket
 from collections.abc import Iterator, Sequence
 
+import msgspec
 import numpy as np
 import pytest
 import torch
@@ -128,6 +129,31 @@ def test_a_push_is_the_leaders_with_the_blocks_of_who_carries_it(
     assert block.view(np.float32).tolist() == [5.0] * 6
     assert ids.view(np.int64).tolist() == [5]
     assert rows.view(np.float32).tolist() == [1.0] * 3
+
+
+def test_which_blocks_share_a_buffer_is_the_carriers_own_matter(
+    server: Server, carrying: Carrying
+) -> None:
+    """The leader holds more of them, and so others lie side by side there."""
+    names = [f"bias {n}" for n in range(9)]
+    spec = msgspec.structs.replace(
+        SPEC, parameters=tuple(ParameterSpec((name,), (2,), "float32") for name in names)
+    )
+    blocks = cut_blocks(spec.parameters, 1, first_slot=0, min_block=1)
+    plan = PartPlan(spec, blocks, 9, 0, dict.fromkeys(range(9), "server-1"))
+    parameters = [nn.Parameter(torch.zeros(2)) for _ in names]
+    steps = PartSteps(parameters, [{"lr": 0.1, "params": parameters}])
+    numbers = ModelTensors(steps, spec.pace)
+    gradients = {n: torch.full((2,), float(n)) for n in range(9)}
+    assert numbers.hold(plan, Gradients(gradients, {})).is_finite
+
+    leaders = msgspec.structs.replace(PUSH, blocks=tuple(range(9)), together=(3, 6))
+    carrying.carry(errand(leaders), [IDS, ROWS], numbers, plan)
+    [(_, message, buffers)] = server.asked
+    assert message == msgspec.structs.replace(leaders, together=(9,))
+    block, ids, _ = buffers
+    assert block.view(np.float32).tolist() == [float(n) for n in range(9) for _ in "xx"]
+    assert ids.view(np.int64).tolist() == [5]
 
 
 def test_a_push_that_is_refused_as_a_whole_carries_no_block(

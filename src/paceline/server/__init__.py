@@ -9,7 +9,7 @@ standing       decisions and numbers under one lock
 snapshots      a server's share of a cut, moments that are held
 held_pushes    all locks, and pushes that are written under them
 locks          who may change which rows of a part: pure
-slots/         the numbers, and a queue before each slot
+slots/         the numbers, and queues before the slots
 decisions/     what happens to a push, a pull, an order: pure
 requests/      bytes of a request as checked tensors: pure
 """

@@ -1,6 +1,6 @@
 """Values that a trainer sends: those that a part begins with, and those set later.
 
-Both go through each slot's queue, as a push does. What is set later counts as an update:
+Both go through the slots' queues, as a push does. What is set later counts as an update:
 the next pull of everybody has it, rows that a trainer knows by an update's number too.
 
 Waits for nothing but the lock of the `ServerCore`. Any thread may call.

@@ -1,8 +1,8 @@
-"""The numbers of one server, and a queue in front of each slot.
+"""The numbers of one server, and queues in front of the slots.
 
 ::
 
-    slots        a queue before each slot: turns in the order of decisions; pushes
+    slots        queues before the slots: turns in the order of decisions; pushes
     actions      what else may happen to slots: rounds, reads, cuts
     turns        what is done in a turn; threads beside the one a round has come to
     merging      several pushes as one update

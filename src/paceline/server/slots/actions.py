@@ -48,7 +48,8 @@ _COUNTING: Final = threading.Lock()  # guards the counts of steps of all tables
 
 T = TypeVar("T")
 
-Actions = dict[int, Turn]  # {slot: what happens to its numbers}
+# {slot: what happens to its numbers, or to those of all with rows that it leads}
+Actions = dict[int, Turn]
 StepRows = Callable[[Sequence[Table], Sequence[RowGradients], RowStep], T]
 
 

@@ -3,7 +3,7 @@
 ::
 
     under the state lock        line_up   the actions of one decision join their slots
-    afterwards, anywhere        run       whoever comes by runs what is next in each slot
+    afterwards, anywhere        run       whoever comes by runs what is next in each queue
 
     placed      a   b   [c  d  e]   [f  g]  h ...   a turn alone runs when nothing else does
                         `beside `   `joint`         turns beside each other run at once,

@@ -1,8 +1,8 @@
-"""Turns at a slot, what is done in one, and threads that run them beside others.
+"""Turns at slots, what is done in one, and threads that run them beside others.
 
 A round changes all blocks of a part at once, and whoever waits for it computes nothing
-meanwhile: there is a core for every block. A slot that somebody is at is passed over, so
-that two who run the same slots share them.
+meanwhile: there is a core for every block. A queue that somebody is at is passed over,
+so that two who run the same queues share them.
 
 Waits: the threads of `SlotRunners`, for work; else for nothing. Any thread.
 """
@@ -107,7 +107,7 @@ def apply_compensated(
 
 # One for each core but the caller's; more read memory no faster, and are mostly idle.
 NUM_RUNNERS: Final = min(3, len(os.sched_getaffinity(0)) - 1)
-# Row slots of a part share so many: one for each thread that may come by.
+# Row slots of a part share so many: those who come for more of them wait for a core anyway.
 ROW_QUEUES: Final = NUM_RUNNERS + 1
 # Waking a thread costs 0.05 ms: as long as a step of Adam over so much takes.
 LEAST_BYTES: Final = 1 << 19

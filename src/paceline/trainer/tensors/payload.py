@@ -51,7 +51,7 @@ class Load(NamedTuple):
 
 
 NOTHING = Load()
-# Gradients from which it pays that small ones share a buffer; where a codec is, none do.
+# Gradients from which it pays that those side by side share a buffer; with a codec none do.
 FEWEST: Final = 8
 NO_TENSORS = Packed({}, [], {})
 

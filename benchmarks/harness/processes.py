@@ -18,7 +18,7 @@ from paceline.config import JobConfig, parse_pace
 from paceline.launch.job.addresses import LOOPBACK, Transport
 from paceline.launch.job.commands import Command, UserScript
 from paceline.launch.job.folder import JobDir
-from paceline.launch.local import LocalRun, fresh_run_id, wait_local_run
+from paceline.launch.local import LocalRun, Reach, fresh_run_id, wait_local_run
 from paceline.launch.processes.forked import PRELOADED
 from paceline.launch.processes.forkserver import ForkServer
 from paceline.launch.processes.process import Child, wait_any
@@ -149,8 +149,7 @@ def wait_job(
             SystemClock(),
             environment={**os.environ, **changes},
             forks=forks,
-            transport=transport,
-            host=host,
+            reach=Reach(transport, host),
         )
     if result.verdict.exit_code:
         raise RuntimeError(f"the job failed: {result.verdict}")

@@ -16,10 +16,13 @@ Batches of a task are numbered from 0; a mark of -1 means "no batch applied yet"
 
 from typing import Literal, NamedTuple
 
-RoleKind = Literal["coordinator", "server", "trainer", "launcher", "operator", "observer"]
+RoleKind = Literal[
+    "coordinator", "server", "trainer", "launcher", "host", "operator", "observer"
+]
 
 COORDINATOR = "coordinator"
 LAUNCHER = "launcher"
+HOST = "host"  # one that has not joined yet
 OPERATOR = "operator"  # whoever changes a running job from outside
 NO_BATCH = -1
 
@@ -90,9 +93,14 @@ def trainer_id(index: int) -> str:
     return f"trainer-{index}"
 
 
+def host_id(index: int) -> str:
+    """The role id of the index-th host; the first is the launcher's own machine."""
+    return f"host-{index}"
+
+
 def role_kind(role: str) -> RoleKind:
     """The kind of a role id; ``observer`` for anything that only looks."""
     kind = role.rsplit("-", 1)[0]
-    if kind in {"coordinator", "server", "trainer", "launcher", "operator"}:
+    if kind in {"coordinator", "server", "trainer", "launcher", "host", "operator"}:
         return kind  # type: ignore[return-value]  # narrowed by the set above
     return "observer"

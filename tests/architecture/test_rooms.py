@@ -67,6 +67,7 @@ INSIDE: dict[str, Floors] = {
     "paceline.launch": (
         ("job",),
         ("processes",),
+        ("hosts",),
         ("supervise",),
         ("local", "embedded", "parting"),
         ("own_job",),

@@ -52,7 +52,7 @@ class Runs:
         self.is_resumed = False
         self.said: tuple[str, ...] = ()
 
-    def __call__(self, run: LocalRun, *_: object) -> RunResult:
+    def __call__(self, run: LocalRun, *_: object, **__: object) -> RunResult:
         self.config, self.script, self.job, self.is_resumed = run
         folder = str(self.job.path)
         summary = summarize(STATUS, self.verdict, Restarts(), 2.0, folder, RunTime(0.0))

@@ -16,7 +16,7 @@ class Asked:
 
     config = JobConfig(run="none")
 
-    def __call__(self, run: LocalRun, *_: object) -> RunResult:
+    def __call__(self, run: LocalRun, *_: object, **__: object) -> RunResult:
         self.config = run.config
         summary = summarize(
             STATUS, Verdict(Ending.TRAINED, ""), Restarts(), 2.0, "j", RunTime(0.0)

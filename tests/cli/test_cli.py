@@ -165,7 +165,7 @@ def test_a_folder_of_another_job_is_refused(
 def test_a_job_that_fails_on_the_way_exits_1(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], script: Path
 ) -> None:
-    def fail(*_: object) -> RunResult:
+    def fail(*_: object, **__: object) -> RunResult:
         raise JobFailed("no more processes")
 
     monkeypatch.setattr(run_command, "wait_local_run", fail)

@@ -19,7 +19,7 @@ from paceline.launch.job.commands import Command, UserScript
 from paceline.launch.job.environment import read_place
 from paceline.launch.job.files import read_secret
 from paceline.launch.job.folder import JobDir
-from paceline.launch.local import LocalRun, RunResult, describe_run, wait_local_run
+from paceline.launch.local import LocalRun, Reach, RunResult, describe_run, wait_local_run
 from paceline.launch.processes.process import Child
 from paceline.launch.supervise.supervision import Supervision
 from paceline.timing import SystemClock
@@ -67,7 +67,7 @@ def run(
         open_show(output or io.StringIO()),
         SystemClock(),
         forks=forks(start),  # type: ignore[arg-type]  # a stand-in
-        transport=transport,
+        reach=Reach(transport),
     )
 
 

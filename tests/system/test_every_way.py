@@ -12,7 +12,7 @@ from paceline.failpoints import parse
 from paceline.launch.job.addresses import Transport
 from paceline.launch.job.commands import UserScript
 from paceline.launch.job.folder import JobDir
-from paceline.launch.local import LocalRun, fresh_run_id, wait_local_run
+from paceline.launch.local import LocalRun, Reach, fresh_run_id, wait_local_run
 from paceline.launch.processes.forkserver import ForkServer
 from paceline.testing.chaos import ChaosPlan, wait_chaos
 from paceline.timing import SystemClock
@@ -76,7 +76,7 @@ def check_lockstep(
             SystemClock(),
             environment={**os.environ, "OMP_NUM_THREADS": "1"},
             forks=forks,
-            transport=transport,
+            reach=Reach(transport),
         )
     assert result.verdict.exit_code == 0, (folder / "out").read_text()
     rounds = committed_rounds(folder / "job" / "events.jsonl")

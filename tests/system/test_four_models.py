@@ -9,7 +9,7 @@ import pytest
 from paceline.config import JobConfig
 from paceline.launch.job.commands import UserScript
 from paceline.launch.job.folder import JobDir
-from paceline.launch.local import LocalRun, fresh_run_id, wait_local_run
+from paceline.launch.local import LocalRun, Reach, fresh_run_id, wait_local_run
 from paceline.launch.processes.forkserver import ForkServer
 from paceline.testing.chaos import ChaosPlan, RandomKills, wait_chaos
 from paceline.timing import SystemClock
@@ -44,7 +44,7 @@ def test_each_model_comes_to_the_one_result(
             SystemClock(),
             environment={**os.environ, "OMP_NUM_THREADS": "1"},
             forks=forks,
-            transport=transport,
+            reach=Reach(transport),
         )
     assert result.verdict.exit_code == 0, (tmp_path / "show").read_text()
     assert json.loads(out.read_text()) == {"exact": True, "wrong": 0}

@@ -20,7 +20,7 @@ from paceline.launch.embedded import EmbeddedJob
 from paceline.launch.job.addresses import Transport
 from paceline.launch.job.commands import UserScript
 from paceline.launch.job.folder import JobDir
-from paceline.launch.local import LocalRun, fresh_run_id, wait_local_run
+from paceline.launch.local import LocalRun, Reach, fresh_run_id, wait_local_run
 from paceline.launch.processes.forkserver import ForkServer
 from paceline.timing import SystemClock
 from paceline.watch.progress import open_show
@@ -125,7 +125,7 @@ def check_in_processes(
             SystemClock(),
             environment={**os.environ, "OMP_NUM_THREADS": "1"},
             forks=forks,
-            transport=transport,
+            reach=Reach(transport),
         )
     assert result.verdict.exit_code == 0, (folder / "out").read_text()
     last = {name: curve[-1] for name, curve in expected.items()}

@@ -1,6 +1,7 @@
 """``paceline run script.py``: a job as processes of this machine, to its end."""
 
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,18 +14,21 @@ from paceline.cli.seconds import parse_every, parse_seconds
 from paceline.cli.streams import unheeded
 from paceline.config import JobConfig, parse_pace, parse_trainers
 from paceline.errors import UsageError
+from paceline.launch.hosts import Listening, require_shared
 from paceline.launch.job import (
     RUNS,
     JobDir,
     UserScript,
     file_of,
     fresh_job_dir,
+    given_secret,
     require_named,
     require_script,
     require_utf8,
     resolved,
+    tcp_address,
 )
-from paceline.launch.local import LocalRun, RunResult, fresh_run_id, wait_local_run
+from paceline.launch.local import LocalRun, Reach, RunResult, fresh_run_id, wait_local_run
 from paceline.store.blobs import BlobStore
 from paceline.timing import SystemClock, wall_time_s
 from paceline.watch.progress import open_show
@@ -106,6 +110,19 @@ def run(  # noqa: PLR0913  (the command line has one parameter for each option)
             help="How long to wait for space on a full disk.", show_default="for ever"
         ),
     ] = None,
+    listen: Annotated[
+        str | None,
+        typer.Option(
+            help="Let other machines join at this address of this machine: 10.0.0.1:7070."
+        ),
+    ] = None,
+    await_hosts: Annotated[
+        int | None,
+        typer.Option(
+            help="With --listen: begin with so many machines, this one too.",
+            show_default="1",
+        ),
+    ] = None,
     plugin: Annotated[
         list[str] | None,
         typer.Option(help="Module or .py file of yours that registers what servers need."),
@@ -114,7 +131,7 @@ def run(  # noqa: PLR0913  (the command line has one parameter for each option)
         bool, typer.Option("--json", help="Print the summary as JSON, in the last line.")
     ] = False,
 ) -> None:
-    """Train with several processes on this machine.
+    """Train with several processes on this machine, and with --listen on others, too.
 
     Options behind the script belong to the script.
     """
@@ -145,18 +162,35 @@ def run(  # noqa: PLR0913  (the command line has one parameter for each option)
         "plugins": resolved(plugin, file_of(user_script)) if plugin else None,
         **_every(checkpoint_every),
     }
+    listening = _listening(listen, await_hosts)
     # Checked before a folder is made.
     config = _config(chosen, JobDir(job_dir).read_config() if resume and job_dir else None)
+    if listening is not None:
+        require_shared(config)
     job = JobDir(job_dir or fresh_job_dir(RUNS, file_of(user_script), wall_time_s()))
     show = open_show(sys.stderr)
     try:
         result = wait_local_run(
-            LocalRun(config, user_script, job, resume), show, SystemClock()
+            LocalRun(config, user_script, job, resume),
+            show,
+            SystemClock(),
+            reach=Reach(listening=listening),
         )
     finally:
         show.close()
     _tell_end(result, as_json=as_json)
     raise typer.Exit(result.verdict.exit_code)
+
+
+def _listening(listen: str | None, await_hosts: int | None) -> Listening | None:
+    hosts = 1 if await_hosts is None else await_hosts
+    if listen is None:
+        if await_hosts is not None:
+            raise UsageError("--await-hosts belongs to --listen, where they join")
+        return None
+    if hosts < 1:
+        raise UsageError(f"--await-hosts: expected at least 1, got {hosts}")
+    return Listening(tcp_address("--listen", listen), hosts, given_secret(os.environ))
 
 
 def _tell_end(result: RunResult, *, as_json: bool) -> None:

@@ -12,12 +12,14 @@ import contextlib
 import os
 import uuid
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from paceline.config import JobConfig
 from paceline.errors import JobFailed
 from paceline.ids import COORDINATOR, LAUNCHER, role_kind, server_id, trainer_id
+from paceline.launch.hosts import open_door, require_shared
 from paceline.launch.job import (
     LOOPBACK,
     THREADS,
@@ -38,7 +40,7 @@ from paceline.launch.job import (
     with_failpoints,
     write_secret,
 )
-from paceline.launch.processes import Child, ForkServer, Interrupts
+from paceline.launch.processes import Child, ForkServer, Interrupts, Watched
 from paceline.launch.supervise import CoordinatorLink, Ended, Launcher, Supervision
 from paceline.store.journal import wait_until_free
 from paceline.timing import Clock, Deadline
@@ -47,6 +49,9 @@ from paceline.transport.handshake import Secret
 from paceline.transport.shared_memory import may_share_memory
 from paceline.watch.progress import Show
 from paceline.watch.summary import Ending, Restarts, Summary, Verdict, summarize
+
+if TYPE_CHECKING:
+    from paceline.launch.hosts import HostsDoor, Listening
 
 LAST_RUN_S = 10.0  # the coordinator of a killed launcher closes within 4 s
 
@@ -61,6 +66,18 @@ class LocalRun(NamedTuple):
     script: UserScript
     job: JobDir
     is_resumed: bool = False
+
+
+class Reach(NamedTuple):
+    """How the processes of a run reach each other.
+
+    Over TCP they listen at ports of ``host``, an IP address of this machine; with
+    ``listening``, other machines are let in, and it is that address.
+    """
+
+    transport: Transport = "unix"
+    host: str = LOOPBACK
+    listening: "Listening | None" = None
 
 
 class RunResult(NamedTuple):
@@ -83,8 +100,7 @@ def wait_local_run(
     *,
     environment: Mapping[str, str] = os.environ,
     forks: ForkServer | None = None,
-    transport: Transport = "unix",
-    host: str = LOOPBACK,
+    reach: Reach = Reach(),  # noqa: B008  (immutable)
 ) -> RunResult:
     """Run a script as a job on this machine, to its end.
 
@@ -92,9 +108,8 @@ def wait_local_run(
     ``summary.json``; also when a process could not be started, or would not go: that is
     how the job failed. Without a fork server that outlives the job it has its own.
 
-    Over TCP processes listen at ports of ``host``, an IP address of this machine, and prove
-    the run's secret to each other, which they get by environment. Beyond loopback nothing
-    is encrypted, and the logs warn of it.
+    Over TCP processes prove the run's secret to each other, which they get by environment.
+    Beyond loopback nothing is encrypted, and the logs warn of it.
 
     Raises:
         UsageError: the folder or the place of the cuts belongs to another job, there is
@@ -104,18 +119,24 @@ def wait_local_run(
         StoreError: the place of the cuts is not there, or cannot be written.
         JobFailed: the job's own fork server was killed and would not go.
     """
+    if reach.listening is not None:
+        require_shared(run.config)
     may_share_memory(environment)  # what it cannot read is told before anything starts
     # Outermost: whoever interrupts, and when, gets an orderly end and a summary.
     with Interrupts() as interrupts, contextlib.ExitStack() as stack:
         run, sockets = _claim(stack, run, show, clock)
-        ground = _open_ground(stack, run, sockets, environment, (transport, host))
+        ground = _open_ground(stack, run, sockets, environment, reach)
         link = CoordinatorLink(ground.to_coordinator(clock))
         supervision = ground.supervision()
 
-        def start(role: str) -> Child | None:
+        def at_home(role: str) -> Child | None:
             assert forks is not None
             return forks.start(role, ground.command(role), run.job.log(role))
 
+        start: Callable[[str], Watched | None] = at_home
+        if reach.listening is not None:
+            door = ground.open_door(stack, reach.listening, show.say, clock)
+            start = partial(door.start, at_home=at_home)
         started_s = clock.now_s()
         launcher = Launcher(supervision, start, run.job, link, show, clock)
         try:
@@ -137,6 +158,20 @@ class _Ground(NamedTuple):
     environment: Mapping[str, str]
     addresses: Mapping[str, str]  # {coordinator or server: where it listens}
     secret: Secret | None
+
+    def open_door(
+        self,
+        stack: contextlib.ExitStack,
+        listening: "Listening",
+        say: Callable[[str], None],
+        clock: Clock,
+    ) -> "HostsDoor":
+        """Let other machines in."""
+        config, script, job, _ = self.run
+        coordinator, secret = self.addresses[COORDINATOR], self.secret
+        assert secret is not None, "hosts come over TCP"
+        what = (job, config, script)
+        return open_door(stack, listening, what, coordinator, secret, say, clock)
 
     @property
     def threads(self) -> int:
@@ -199,19 +234,21 @@ def _open_ground(
     run: LocalRun,
     sockets: Path,
     environment: Mapping[str, str],
-    listening: tuple[Transport, str],
+    reach: Reach,
 ) -> _Ground:
     """Hold addresses; from now on the folder says that the job runs."""
     config, job = run.config, run.job
     base = with_failpoints(environment, job.failpoints)
     if base != environment:
         job.failpoints.mkdir(exist_ok=True)
-    transport, host = listening
+    transport, host, listening = reach
+    secret = None
+    if listening is not None:
+        transport, host, secret = "tcp", listening.address.host, listening.secret
     roles = [COORDINATOR, *_servers(config)]
     addresses = stack.enter_context(hold_addresses(transport, sockets, roles, host))
-    secret = None
     if transport == "tcp":
-        secret = Secret.fresh()
+        secret = secret or Secret.fresh()
         write_secret(job.secret, secret)
         stack.callback(remove_secret, job.secret)
     coordinator = addresses[COORDINATOR]

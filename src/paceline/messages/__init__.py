@@ -9,6 +9,7 @@
     observer --AskStatus------->  coordinator  --JobStatus-->      observer
     trainer  --DataRequest----->  server       --DataReply-->      trainer
     trainer  --PeerRequest----->  trainer      --PeerReply-->      trainer
+    host     --HostReport------>  launcher     --HostOrders-->     host
 
 All links are request and reply; whoever waits, asks, and its question may be *parked*
 until there is an answer or a bound is reached (`Waiting`, with the `Wait`). A server's
@@ -23,6 +24,7 @@ in the order that the message's docstring states.
 import msgspec
 
 from paceline.messages.data import DataReply, DataRequest
+from paceline.messages.hosts import HostJoined, HostOrders, HostReport, JoinHost
 from paceline.messages.peers import PeerReply, PeerRequest
 from paceline.messages.server import Orders, ServerReport
 from paceline.messages.shared import Waiting
@@ -50,5 +52,7 @@ for _link in (
     LauncherReport | LauncherOrders | JobStatus,
     AskStatus | JobStatus,
     Scale | ChangePace,
+    JoinHost | HostReport,
+    HostJoined | HostOrders,
 ):
     msgspec.msgpack.Decoder(_link)

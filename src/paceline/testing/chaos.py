@@ -27,7 +27,7 @@ from paceline.config import JobConfig, parse_pace
 from paceline.errors import CheckpointCorrupt, JobFailed, TransportError, UsageError
 from paceline.failpoints import ARM_VARIABLE
 from paceline.launch.job import JobDir, Transport, UserScript, call_until_done
-from paceline.launch.local import LocalRun, fresh_run_id, wait_local_run
+from paceline.launch.local import LocalRun, Reach, fresh_run_id, wait_local_run
 from paceline.launch.processes import ForkServer, Interrupts
 from paceline.launch.supervise import RESTARTS_IN_A_ROW
 from paceline.messages.watching import Scale
@@ -293,7 +293,7 @@ def wait_chaos(plan: ChaosPlan, folder: Path, forks: ForkServer) -> ChaosReport:
             clock,
             environment=environment,
             forks=forks,
-            transport=plan.transport,
+            reach=Reach(plan.transport),
         )
         show.close()
     if misfortune.is_late or not verdict.is_file():

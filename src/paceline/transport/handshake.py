@@ -182,7 +182,7 @@ FAREWELL = msgspec.msgpack.Decoder(Farewell)
 
 @final
 class HelloCheck:
-    """Lets in roles of some kinds, of one run and this version.
+    """Lets in roles of some kinds, of one run (empty: of any) and this version.
 
     ``role`` is the listener's owner; the run's secret is to be proved over TCP.
     """
@@ -206,13 +206,15 @@ class HelloCheck:
             HandshakeRefused: with the reason.
         """
         _expect(self.role, "version", PROTOCOL_VERSION, hello.version)
-        _expect(self.role, "run", self._run, hello.run)
+        # A host learns by joining which run it comes to, and is dialled back before.
+        if self._run and (hello.run or role_kind(hello.role) != "host"):
+            _expect(self.role, "run", self._run, hello.run)
         if role_kind(hello.role) not in self._kinds:
             raise HandshakeRefused(
                 f"{self.role} expects a role of kind {', '.join(sorted(self._kinds))}, got "
                 f"{hello.role!r}: this is another role's address"
             )
-        return Welcome(run=self._run, role=self.role)
+        return Welcome(run=self._run or hello.run, role=self.role)
 
 
 def check_welcome(hello: Hello, welcome: Welcome) -> None:
@@ -222,7 +224,8 @@ def check_welcome(hello: Hello, welcome: Welcome) -> None:
         ForeignPeer: it is of another run or version.
     """
     _expect(hello.role, "version", hello.version, welcome.version)
-    _expect(hello.role, "run", hello.run, welcome.run)
+    if hello.run:
+        _expect(hello.role, "run", hello.run, welcome.run)
 
 
 def _expect(role: str, what: str, expected: object, got: object) -> None:

@@ -46,8 +46,8 @@ def exited(book: Book, report: Exited) -> None:
             how = f"signal {-report.code}" if report.code < 0 else f"code {report.code}"
             kind: LossKind = "crashed" if report.is_crash else "exited"
             lose(book, Loss(incarnation, kind, f"{report.role} ended with {how}"))
-            book.seen.lost_tasks.pop(report.pid, None)
-    keys = book.seen.lost_tasks.pop(report.pid, ())
+            book.seen.lost_tasks.pop((report.role, report.pid), None)
+    keys = book.seen.lost_tasks.pop((report.role, report.pid), ())
     if keys and report.is_crash:
         book.commit(TasksCrashed(keys))
 
@@ -108,7 +108,7 @@ def _lose_trainer(book: Book, trainer: str, loss: Loss) -> None:
         held.append(record.lease.key)
     info = book.members.info(loss.incarnation)
     if info is not None and info.pid and held:
-        book.seen.lost(info.pid, tuple(held))
+        book.seen.lost(trainer, info.pid, tuple(held))
     returns = must_return(book, book.keeping, book.questions, loss.incarnation)
     has_set = book.seen.setter == loss.incarnation
     lost = TrainerLost(trainer, loss.incarnation, loss.kind, loss.reason, has_set)

@@ -166,15 +166,15 @@ class TrainersSeen:
         self.asked_first = (-1, 0.0)  # the last stage asked for, and since when
         self.records: dict[str, int] = {}  # {trainer id: records finished by it}
         self.last_late: dict[tuple[int, int], int] = {}  # {(incarnation, part): push}
-        # {pid of a lost trainer: tasks}
-        self.lost_tasks: dict[int, tuple[TaskKey, ...]] = {}
+        # {lost trainer and its pid, which is of its host alone: tasks}
+        self.lost_tasks: dict[tuple[str, int], tuple[TaskKey, ...]] = {}
         # {(stage, block): who has left it, its incarnation}; no more than a hint
         self.blocks_at: dict[tuple[int, int], tuple[BlockAt, int]] = {}
         self.setter = 0  # incarnation whose changed values are on their way
 
-    def lost(self, pid: int, tasks: tuple[TaskKey, ...]) -> None:
+    def lost(self, trainer: str, pid: int, tasks: tuple[TaskKey, ...]) -> None:
         """A process is lost with these tasks; that it crashed may be told later."""
-        self.lost_tasks[pid] = tasks
+        self.lost_tasks[trainer, pid] = tasks
         if len(self.lost_tasks) > KEPT_LOST:
             self.lost_tasks.pop(next(iter(self.lost_tasks)))
 

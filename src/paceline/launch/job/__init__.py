@@ -20,6 +20,7 @@ from paceline.launch.job.addresses import (
     Transport,
     door_addresses,
     hold_addresses,
+    tcp_address,
 )
 from paceline.launch.job.commands import (
     Command,
@@ -40,6 +41,7 @@ from paceline.launch.job.environment import (
     ROLE,
     THREADS,
     Place,
+    given_secret,
     read_place,
     read_quiet,
     trainer_threads,

@@ -14,10 +14,12 @@ Waits: for nothing.
 """
 
 import contextlib
+import ipaddress
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Literal
 
+from paceline.errors import UsageError
 from paceline.launch.job.environment import Place
 from paceline.transport.address import TcpAddress, parse_address
 from paceline.transport.streams import hold_port
@@ -47,11 +49,32 @@ def hold_addresses(
             yield {role: str(stack.enter_context(hold_port(host))) for role in roles}
 
 
+def tcp_address(option: str, text: str) -> TcpAddress:
+    """Read an address of a machine as users write it: ``10.0.0.1:7070``, ``[fd00::1]:0``.
+
+    Raises:
+        UsageError: it is none; or no address of one machine, but of all of them.
+    """
+    try:
+        address = parse_address(text if text.startswith("tcp:") else f"tcp:{text}")
+    except UsageError as error:
+        raise UsageError(f"{option}: {error}") from error
+    assert isinstance(address, TcpAddress)
+    if ipaddress.ip_address(address.host).is_unspecified:
+        raise UsageError(
+            f"{option}: {text} stands for all addresses of a machine: name the one that "
+            "the other machines reach"
+        )
+    return address
+
+
 def door_addresses(place: Place) -> Sequence[str]:
     """Addresses to try, in order, for a trainer's door.
 
     Those with a number are for where a process of it that hangs has the other one still.
     """
+    if place.address:
+        return [place.address]
     coordinator = parse_address(place.coordinator)
     if isinstance(coordinator, TcpAddress):
         return [str(coordinator._replace(port=0))]

@@ -7,6 +7,7 @@ PACELINE_JOB_DIR      the job folder
 PACELINE_COORDINATOR  address of the coordinator
 PACELINE_ADDRESS      where the process listens; a trainer finds a place by itself
 PACELINE_SECRET       secret of the run, where roles listen at TCP ports
+PACELINE_SECRET_FILE  a file that holds it, for whoever starts a job or a host by hand
 PACELINE_SOCKETS      private folder of the job's Unix sockets
 PACELINE_LAUNCHER     process id of the launcher; without it the job has ended
 PACELINE_RANKS        processes of the trainer, where it has several
@@ -17,7 +18,7 @@ A user sets ``PACELINE_JOB_DIR`` at most, where an embedded job goes, ``PACELINE
 that it says only what goes wrong, and ``PACELINE_SHARED_MEMORY``
 (`paceline.transport.shared_memory`).
 
-Pure: the environment is an argument.
+Pure, but for a secret that lies in a file: the environment is an argument.
 """
 
 from collections.abc import Mapping
@@ -35,6 +36,7 @@ QUIET = "PACELINE_QUIET"
 COORDINATOR = "PACELINE_COORDINATOR"
 ADDRESS = "PACELINE_ADDRESS"
 SECRET = "PACELINE_SECRET"
+SECRET_FILE = "PACELINE_SECRET_FILE"
 SOCKETS = "PACELINE_SOCKETS"
 LAUNCHER = "PACELINE_LAUNCHER"
 GROUP_SIZE = "PACELINE_RANKS"
@@ -122,6 +124,23 @@ def read_place(environ: Mapping[str, str]) -> Place | None:
         address=environ.get(ADDRESS, ""),
         size=int(size),
     )
+
+
+def given_secret(environ: Mapping[str, str]) -> Secret | None:
+    """The secret that an environment names for a run that begins; None: it names none.
+
+    Raises:
+        UsageError: the file cannot be read, or what it says is no secret.
+    """
+    if path := environ.get(SECRET_FILE):
+        try:
+            text = Path(path).read_text()
+        except OSError as error:
+            why = error.strerror
+            raise UsageError(f"{SECRET_FILE}: cannot read {path}: {why}") from error
+        return Secret.parse(text, path)
+    text = environ.get(SECRET, "")
+    return Secret.parse(text, SECRET) if text else None
 
 
 def read_quiet(environ: Mapping[str, str]) -> bool:

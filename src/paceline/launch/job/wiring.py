@@ -10,6 +10,8 @@ coordinator   trainer: `TrainerRequest`                  `TrainerReply`
               observer: `AskStatus`                      `JobStatus`
 server        trainer: `DataRequest`                     `DataReply`
 trainer       trainer: `PeerRequest`                     `PeerReply`
+launcher      host: `JoinHost`, `HostReport`             `HostJoined`, `HostOrders`
+host          launcher: nothing; it only dials           nothing
 ============  =========================================  ==========================
 
 The same for Unix sockets, TCP and in process: the address chooses. Over TCP both ends prove
@@ -22,8 +24,9 @@ from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
 from paceline.errors import UsageError
-from paceline.ids import COORDINATOR, LAUNCHER, OPERATOR, RoleKind, role_kind
+from paceline.ids import COORDINATOR, HOST, LAUNCHER, OPERATOR, RoleKind, role_kind
 from paceline.messages.data import DataReply, DataRequest
+from paceline.messages.hosts import HostJoined, HostOrders, HostReport, JoinHost
 from paceline.messages.peers import PeerReply, PeerRequest
 from paceline.messages.server import Orders, ServerReport
 from paceline.messages.shared import Done, Refusal, Waiting
@@ -66,6 +69,7 @@ _ORDERS: MessageType = Orders | Waiting | Refusal
 _LAUNCHER_ORDERS: MessageType = LauncherOrders | JobStatus | Refusal
 _STATUS: MessageType = JobStatus | Refusal
 _DONE: MessageType = Done | Waiting | Refusal
+_HOST_ORDERS: MessageType = HostJoined | HostOrders | Refusal
 
 
 class Wires(NamedTuple):
@@ -104,6 +108,24 @@ class Wires(NamedTuple):
             except UsageError as taken:
                 why = taken
         raise why
+
+    def listen_as_launcher(self, address: str, service: Service) -> Listener:
+        """Let the hosts of the run in, also those that do not know yet which run it is."""
+        return self._listen_to_few("host", JoinHost | HostReport, address, service)
+
+    def listen_as_host(self, address: str, service: Service) -> Listener:
+        """Be there to be dialled back by the launcher."""
+        assert self.role == HOST
+        return self._listen_to_few("launcher", AskStatus, address, service)
+
+    def to_launcher(self, address: str) -> Callable[[], Connection]:
+        """How a host reaches the launcher."""
+        return lambda: self._connect(address, 0, _HOST_ORDERS)
+
+    def to_host(self) -> Callable[[str], Connection]:
+        """How the launcher reaches a host: address -> connection."""
+        assert self.role == LAUNCHER
+        return lambda address: self._connect(address, 0, _HOST_ORDERS)
 
     def to_trainer(self) -> Callable[[str, int], Connection]:
         """How a trainer reaches another one: (address, incarnation) -> connection."""
@@ -173,4 +195,17 @@ class Wires(NamedTuple):
             clock=self.clock,
             limits=DATA_LIMITS,
             bounds=bounds,
+        )
+
+    def _listen_to_few(
+        self, kind: RoleKind, request_type: MessageType, address: str, service: Service
+    ) -> Listener:
+        return listen(
+            address,
+            service,
+            hello_check=HelloCheck(self.run, self.role, {kind}, self.secret),
+            request_type=lambda _: request_type,
+            clock=self.clock,
+            limits=CONTROL_LIMITS,
+            bounds=_DOOR_BOUNDS,
         )

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from paceline.launch.processes.exits import explain_exit, is_crash
 from paceline.launch.processes.parent import signs_of_life
-from paceline.launch.processes.process import Child, end_all, wait_any
+from paceline.launch.processes.process import Child, Watched, end_all, wait_any
 from paceline.launch.processes.role import open_coordinator, open_server
 from paceline.launch.processes.signals import Interrupts, LeaveNotice, Signals
 from paceline.lazy_names import loader

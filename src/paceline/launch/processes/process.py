@@ -15,7 +15,7 @@ import signal
 import subprocess
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Protocol, final
+from typing import Protocol, TypeVar, final
 
 from paceline.errors import JobFailed
 from paceline.timing import Clock, Deadline
@@ -34,6 +34,32 @@ class Process(Protocol):
 
     def wait(self, timeout: float | None) -> int:
         """Reap it; its exit status, below zero the number of a signal."""
+
+
+class Watched(Protocol):
+    """A running process that a launcher watches, here or on another host."""
+
+    role: str
+    pid: int
+    lost_with: str  # the host that was lost with it, if that is how it ended
+
+    def fileno(self) -> int:
+        """Readable once the process has ended, until `reap`."""
+
+    def reap(self) -> int:
+        """Take leave of an ended process: its exit status, below zero a signal's number."""
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send a signal to all that it has started, too."""
+
+    def tell_to_leave(self) -> None:
+        """SIGTERM to the process itself; what it has started is its own to end."""
+
+    def last_lines(self, count: int = 20) -> list[str]:
+        """The last lines that it wrote to its log."""
+
+
+_W = TypeVar("_W", bound=Watched)
 
 
 def spawn(
@@ -81,6 +107,7 @@ class Child:
         """
         self.role = role
         self.pid = process.pid
+        self.lost_with = ""  # this machine is never lost to itself
         self._process = process
         self._log, self._log_start = log, log_start
         self._status: int | None = None
@@ -130,7 +157,7 @@ class Child:
             return []
 
 
-def wait_any(children: Iterable[Child], timeout_s: float) -> list[Child]:
+def wait_any(children: Iterable[_W], timeout_s: float) -> list[_W]:
     """Wait until a process has ended; the ended ones, to be reaped, are returned."""
     by_fd = {child.fileno(): child for child in children}
     poll = select.poll()
@@ -140,7 +167,7 @@ def wait_any(children: Iterable[Child], timeout_s: float) -> list[Child]:
 
 
 def end_all(
-    children: Iterable[Child],
+    children: Iterable[Watched],
     grace_s: float,
     clock: Clock,
     hurry: Callable[[], bool] = lambda: False,

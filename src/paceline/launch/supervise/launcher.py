@@ -20,8 +20,8 @@ from paceline.errors import PREEMPTED_EXIT_CODE, TransportError
 from paceline.ids import COORDINATOR, LAUNCHER, role_kind
 from paceline.launch.job import JobDir
 from paceline.launch.processes import (
-    Child,
     Interrupts,
+    Watched,
     end_all,
     explain_exit,
     is_crash,
@@ -35,6 +35,7 @@ from paceline.launch.supervise.run_events import (
     EndInterrupted,
     Finish,
     GiveUp,
+    HostLost,
     Kill,
     Retire,
     RunInterrupted,
@@ -124,7 +125,7 @@ class Launcher:
     def __init__(
         self,
         supervision: Supervision,
-        start: Callable[[str], Child | None],
+        start: Callable[[str], Watched | None],
         job: JobDir,
         link: CoordinatorLink,
         show: Show,
@@ -142,12 +143,13 @@ class Launcher:
         self._link = link
         self._show = show
         self._clock = clock
-        self._children: dict[str, Child] = {}  # {role: its running process}
-        self._killed: dict[int, str] = {}  # {pid of one that this launcher killed: why}
+        self._children: dict[str, Watched] = {}  # {role: its running process}
+        self._killed: dict[str, str] = {}  # {role of one that this launcher killed: why}
         self._troubles = Troubles()
         self._last_words: dict[str, list[str]] = {}  # {role: end of its last log}
         self._status: JobStatus | None = None
         self._time = RunTime(clock.now_s())
+        self._report_by = Deadline(clock, 0.0)  # also while a process cannot start yet
         self._is_answered = False  # the last report was
         self._waits = Waits(LAUNCHER, clock, show.say)
         self._is_ending = False  # the user has asked for it
@@ -189,7 +191,9 @@ class Launcher:
             decisions = self._interrupted(interrupts)
             held_up, self._held_up = self._held_up, []
             wait_s = AGAIN_S if held_up else REPORT_EVERY_S
-            decisions += [*held_up, *self._wait_exits(wait_s), *self._report()]
+            decisions += [*held_up, *self._wait_exits(wait_s)]
+            if not held_up or self._report_by.is_over():
+                decisions += self._report()
 
     def _interrupted(self, interrupts: Interrupts) -> list[Decision]:
         if not interrupts.count or self._is_ending:
@@ -217,7 +221,7 @@ class Launcher:
                 self._show.say(f"killing {decision.role}: {decision.reason}")
                 child = self._children.get(decision.role)
                 if child is not None:
-                    self._killed[child.pid] = decision.reason
+                    self._killed[child.role] = decision.reason
                     child.signal(signal.SIGKILL)
             elif isinstance(decision, Retire):
                 self._show.say(f"{decision.role} is told to leave: {decision.reason}")
@@ -246,18 +250,25 @@ class Launcher:
 
     def _wait_exits(self, timeout_s: float) -> list[Decision]:
         decisions: list[Decision] = []
+        lost: dict[str, list[Exited]] = {}  # {host: what it had}
         for child in wait_any(self._children.values(), timeout_s):
             status = child.reap()
             del self._children[child.role]
             words = self._last_words[child.role] = child.last_lines()
-            killed = self._killed.pop(child.pid, None)
+            killed = self._killed.pop(child.role, None)
             is_ours = killed is not None and status == -signal.SIGKILL
-            if status != 0 and not is_ours:
-                self._show.say(f"{child.role} ended with {explain_exit(status, words)}")
             exited = Exited(child.role, child.pid, status, is_crash(status))
             self._link.note_exit(exited)
+            if child.lost_with:
+                lost.setdefault(child.lost_with, []).append(exited)
+                continue
+            if status != 0 and not is_ours:
+                self._show.say(f"{child.role} ended with {explain_exit(status, words)}")
             happening = self._happened(exited, words)
             decisions += self._supervision.apply(happening, self._clock.now_s())
+        for host, exits in lost.items():
+            gone = HostLost(host, tuple(exits))
+            decisions += self._supervision.apply(gone, self._clock.now_s())
         return decisions
 
     def _happened(self, exited: Exited, words: Sequence[str]) -> Exited | ScriptFailed:
@@ -269,6 +280,7 @@ class Launcher:
         return ScriptFailed(exited, failure, explain_exit(exited.code, words))
 
     def _report(self) -> list[Decision]:
+        self._report_by = Deadline(self._clock, REPORT_EVERY_S)
         orders = self._link.call_report(ANSWER_S, saving=self._supervision.is_saving)
         self._is_answered = orders is not None
         now = self._clock.now_s()

@@ -27,6 +27,13 @@ class ScriptFailed(NamedTuple):
     said: str
 
 
+class HostLost(NamedTuple):
+    """A host is lost, and with it these processes: one event, and nobody's failure."""
+
+    host: str
+    exits: tuple[Exited, ...]
+
+
 class CoordinatorSilent(NamedTuple):
     """The coordinator was asked and did not answer.
 
@@ -89,6 +96,7 @@ Happening = (
     Started
     | Exited
     | ScriptFailed
+    | HostLost
     | LauncherOrders
     | CoordinatorSilent
     | JobStatus

@@ -11,6 +11,7 @@
     a trainer exits 75    it was preempted: start it again after a second, without a limit
     the job is scaled     more: start trainers; fewer: the last ones are told to leave
     interrupted           all trainers are told to leave, then a cut is taken, then the end
+    a host is lost        what it had starts again at once, elsewhere; no death counts
     a server is replaced  this very process is killed; its end is like any other
     a server is no member for two time-outs, while the coordinator answers: the same
     no answer             a coordinator that answers nothing for one time-out is killed; one
@@ -40,6 +41,7 @@ from paceline.launch.supervise.run_events import (
     Finish,
     GiveUp,
     Happening,
+    HostLost,
     Kill,
     Retire,
     RunInterrupted,
@@ -115,6 +117,9 @@ class Supervision:
             self._started(happening, now)
         elif isinstance(happening, Exited):
             decisions += self._exited(happening, now)
+        elif isinstance(happening, HostLost):
+            for exited in happening.exits:
+                self._lost(exited, happening.host, now)
         elif isinstance(happening, ScriptFailed):
             decisions += self._failed(happening, now)
         elif isinstance(happening, LauncherOrders):
@@ -180,6 +185,16 @@ class Supervision:
         post.due_s = now + _delay_s(post.deaths)
         post.reason = f"it died ({post.deaths} in a row)"
         return []
+
+    def _lost(self, exited: Exited, host: str, now: float) -> None:
+        post = self._posts[exited.role]
+        if post.told_s is not None:
+            del self._posts[post.role]
+        elif post.kind == "trainer" and post.is_killed:
+            post.state, self._finished_s = "done", now
+        else:
+            post.state, post.due_s = "waiting", now
+            post.reason = f"{host} is lost"
 
     def _failed(self, failed: ScriptFailed, now: float) -> list[Decision]:
         post = self._posts[failed.exited.role]

@@ -18,6 +18,7 @@ from paceline.transport.streams.sockets import (
     TcpDoor,
     UnixDoor,
     hold_port,
+    own_host,
     place_reached,
     reach,
 )

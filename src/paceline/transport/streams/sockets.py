@@ -79,6 +79,24 @@ def prepare(sock: socket.socket) -> None:
         sock.setsockopt(level, option, value)
 
 
+def own_host(towards: TcpAddress) -> str:
+    """The address of this machine that its packets to another one come from.
+
+    Raises:
+        UsageError: there is no way to that machine.
+    """
+    family = socket.AF_INET6 if ":" in towards.host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_DGRAM) as probe:  # nothing is sent
+        try:
+            probe.connect((towards.host, towards.port))
+        except OSError as error:
+            raise UsageError(
+                f"{towards}: this machine has no way there ({error.strerror})"
+            ) from error
+        host: str = probe.getsockname()[0]
+        return host
+
+
 def place_reached(sock: socket.socket) -> bytes:
     """Where a connected TCP socket has reached its listener; see `Door.place`."""
     return _place(sock.getpeername())

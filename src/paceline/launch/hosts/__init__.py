@@ -1,0 +1,33 @@
+"""Other machines in a job: an agent on each, and the launcher's door for them.
+
+::
+
+    placement    on which host a role runs                              (pure)
+    roster       which hosts there are, what is to be there, what is    (pure)
+    door         where hosts come to the launcher
+    hosted       a process on another host, watched like one's own
+    opening      a run lets other machines in
+    sameness     whether a machine has what the job was started with
+    agent        what ``paceline host`` does
+"""
+
+from typing import TYPE_CHECKING
+
+from paceline.lazy_names import loader
+
+if TYPE_CHECKING:
+    from paceline.launch.hosts.agent import HostPlan, wait_host
+    from paceline.launch.hosts.door import HostsDoor
+    from paceline.launch.hosts.opening import Listening, open_door, require_shared
+
+_LAZY = {  # {name: the module that defines it}: most runs have one machine
+    "HostPlan": "paceline.launch.hosts.agent",
+    "wait_host": "paceline.launch.hosts.agent",
+    "HostsDoor": "paceline.launch.hosts.door",
+    "Listening": "paceline.launch.hosts.opening",
+    "open_door": "paceline.launch.hosts.opening",
+    "require_shared": "paceline.launch.hosts.opening",
+}
+# Hidden from type checkers: a visible __getattr__ would make every misspelt name typed.
+if not TYPE_CHECKING:
+    __getattr__ = loader(__name__, _LAZY)

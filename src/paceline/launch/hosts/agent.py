@@ -1,0 +1,331 @@
+"""``paceline host``: the agent of one machine, which has there what the launcher wishes.
+
+::
+
+    join -> the job's config and script -> a folder of its own -> fork server
+    report every 0.2 s what runs and what has ended -> start, tell, kill as is wished
+    the job is over, it is lost to the job, or nothing is heard -> kill all, go
+
+It decides nothing but to end: a host that has heard nothing for ``orphan_after_s`` is alone
+in the world. Its processes stay as they are until then: whether they still are of the job,
+the coordinator knows, and tells them.
+
+Waits: for the launcher, with deadlines; for processes. The main thread.
+"""
+
+import contextlib
+import os
+import signal
+import uuid
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import NamedTuple, final
+
+from msgspec import structs
+
+from paceline.errors import (
+    Interrupted,
+    JobFailed,
+    PacelineError,
+    PeerLost,
+    TransportError,
+    UsageError,
+)
+from paceline.ids import HOST, role_kind
+from paceline.launch.hosts.sameness import check_same
+from paceline.launch.job import (
+    RUNS,
+    THREADS,
+    JobDir,
+    Place,
+    UserScript,
+    Wires,
+    file_of,
+    fresh_job_dir,
+    hold_sockets,
+    role_command,
+    trainer_threads,
+)
+from paceline.launch.processes import Child, ForkServer, Interrupts, end_all, wait_any
+from paceline.messages.hosts import (
+    HostExit,
+    HostJoined,
+    HostOrders,
+    HostProcess,
+    HostReport,
+    JoinHost,
+)
+from paceline.messages.shared import Refusal
+from paceline.timing import Clock, Deadline, wall_time_s
+from paceline.transport.address import TcpAddress
+from paceline.transport.handshake import Secret
+from paceline.transport.patience import PatientConnection
+from paceline.transport.streams import hold_port
+
+REPORT_EVERY_S = 0.2
+AGAIN_S = 0.02  # a process could not be started yet
+ANSWER_S = 2.0
+JOIN_ANSWER_S = 15.0  # the launcher dials back meanwhile
+GRACE_S = 2.5
+
+
+class HostPlan(NamedTuple):
+    """What a machine brings to a job.
+
+    ``launcher`` is where the job's launcher listens, ``address`` this machine's own, both
+    ``tcp:``. Nothing is heard for ``orphan_after_s``: the host ends; before it has joined,
+    for ``join_within_s``.
+    """
+
+    launcher: TcpAddress
+    address: str  # an IP address
+    name: str
+    cores: int
+    secret: Secret
+    folder: Path | None = None
+    orphan_after_s: float = 300.0
+    join_within_s: float = 600.0
+
+
+@final
+class _Nobody:
+    """The service behind a host's listener: who dials it only wants to know that it is."""
+
+    def received(self, *_: object) -> None:
+        """Nothing can be asked."""
+
+    def disconnected(self, _: object) -> None:
+        """Whoever has dialled has seen enough."""
+
+
+def wait_host(
+    plan: HostPlan,
+    say: Callable[[str], None],
+    clock: Clock,
+    environment: Mapping[str, str] = os.environ,
+) -> str:
+    """Be a host of a job until it is over; no process of it is left then.
+
+    Returns:
+        How it ended, in words: the job is over.
+
+    Raises:
+        UsageError: this machine cannot take part: it is not reached, or has another script,
+            or cannot reach the checkpoints.
+        JobFailed: it was lost to the job, or heard nothing for too long, or could not start
+            or end a process.
+        ForeignPeer: what answers is no launcher with this secret.
+    """
+    with Interrupts() as interrupts, contextlib.ExitStack() as stack:
+        wires = Wires("", HOST, clock, secret=plan.secret)
+        own = TcpAddress(plan.address, 0)
+        listener = stack.enter_context(wires.listen_as_host(str(own), _Nobody()))
+        link = PatientConnection(wires.to_launcher(str(plan.launcher)))
+        stack.callback(link.close)
+        message = JoinHost(uuid.uuid4().hex, plan.name, listener.address, plan.cores)
+        joined = _wait_joined(plan, link, message, say, clock)
+        config = joined.config
+        say(f"joined as {joined.host}: run {config.run}, started with {joined.script.path}")
+        report = HostReport(host=joined.host, token=message.token, running={}, ended={})
+        try:
+            check_same(joined, say)
+        except PacelineError as error:
+            _part(link, report, f"{plan.name} cannot take part: {error}")
+            raise
+        sockets = stack.enter_context(hold_sockets())
+        named = f"{Path(file_of(_script(joined))).stem}-{joined.host}"
+        job = JobDir(plan.folder or fresh_job_dir(RUNS, named, wall_time_s()))
+        stack.enter_context(job.hold())
+        job.claim(config, joined.script.path)
+        say(f"logs of its processes lie in {job.logs}")
+        base = {**environment, THREADS: environment.get(THREADS, "1")}
+        forks = ForkServer(base, job.log("forkserver"), clock)
+        stack.callback(forks.close)
+        agent = _Agent(plan, joined, job, sockets, forks, clock, environment)
+        return agent.wait_over(link, report, interrupts)
+
+
+def _wait_joined(
+    plan: HostPlan,
+    link: PatientConnection,
+    message: JoinHost,
+    say: Callable[[str], None],
+    clock: Clock,
+) -> HostJoined:
+    deadline = Deadline(clock, plan.join_within_s)
+    told = ""
+    while True:
+        try:
+            answer = link.call(message, JOIN_ANSWER_S)
+        except PeerLost as error:
+            answer = None
+            why = str(error)
+        if isinstance(answer, HostJoined):
+            return answer
+        if isinstance(answer, Refusal):
+            if answer.kind != "not_ready":
+                raise UsageError(answer.text)
+            why = answer.text
+        if deadline.is_over():
+            raise JobFailed(
+                f"no launcher lets this machine in at {plan.launcher} within "
+                f"{plan.join_within_s:g} s: {why}"
+            )
+        if why != told:
+            say(f"waiting for the launcher at {plan.launcher}: {why}")
+            told = why
+        link.pause()
+
+
+def _part(link: PatientConnection, report: HostReport, reason: str) -> None:
+    with contextlib.suppress(TransportError):  # it will be missed anyway
+        link.call(structs.replace(report, leaves=reason), ANSWER_S)
+
+
+def _script(joined: HostJoined) -> UserScript:
+    script = joined.script
+    return UserScript(script.path, script.arguments, script.is_module)
+
+
+@final
+class _Agent:
+    """The processes of a host."""
+
+    def __init__(
+        self,
+        plan: HostPlan,
+        joined: HostJoined,
+        job: JobDir,
+        sockets: Path,
+        forks: ForkServer,
+        clock: Clock,
+        environment: Mapping[str, str],
+    ) -> None:
+        self._plan, self._joined, self._job = plan, joined, job
+        self._sockets, self._forks, self._clock = sockets, forks, clock
+        self._environment = environment
+        self._script = _script(joined)
+        self._wished: dict[int, HostProcess] = {}
+        self._children: dict[int, Child] = {}
+        self._ended: dict[int, HostExit] = {}
+        self._told: dict[int, HostProcess] = {}  # {number: as it was told last}
+        self._ports = contextlib.ExitStack()
+        self._addresses: dict[str, str] = {}  # {server: where it listens}
+
+    def wait_over(
+        self, link: PatientConnection, report: HostReport, interrupts: Interrupts
+    ) -> str:
+        """Report and do as is wished, until the job is over.
+
+        Raises:
+            JobFailed: as of `wait_host`.
+        """
+        silence = Deadline(self._clock, self._plan.orphan_after_s)
+        try:
+            while not interrupts.count:
+                running = {n: child.pid for n, child in self._children.items()}
+                now = structs.replace(report, running=running, ended=dict(self._ended))
+                answer = self._ask(link, now)
+                if isinstance(answer, Refusal):
+                    raise JobFailed(answer.text)
+                if isinstance(answer, HostOrders):
+                    silence = Deadline(self._clock, self._plan.orphan_after_s)
+                    if answer.is_over:
+                        return "the job is over"
+                    self._wished = answer.processes
+                elif silence.is_over():
+                    raise JobFailed(
+                        f"nothing was heard from the launcher at {self._plan.launcher} for "
+                        f"{self._plan.orphan_after_s:g} s (--orphan-after): all ends here"
+                    )
+                is_complete = self._carry_out()
+                self._reap(REPORT_EVERY_S if is_complete else AGAIN_S)
+            _part(link, report, f"{self._plan.name} was told to stop")
+            raise Interrupted("this machine was told to stop; the job goes on without it")
+        finally:
+            end_all(self._children.values(), GRACE_S, self._clock)
+            self._ports.close()
+
+    def _ask(
+        self, link: PatientConnection, report: HostReport
+    ) -> HostOrders | Refusal | None:
+        try:
+            answer = link.call(report, ANSWER_S)
+        except TransportError:
+            return None
+        assert isinstance(answer, HostOrders | Refusal)
+        return answer
+
+    def _carry_out(self) -> bool:
+        """Have what is wished for; false if something cannot be started yet."""
+        self._ended = {n: end for n, end in self._ended.items() if n in self._wished}
+        for number, child in self._children.items():
+            wished = self._wished.get(number)
+            if wished is None:
+                child.signal(signal.SIGKILL)
+            elif wished != self._told.get(number):
+                self._told[number] = wished
+                _tell(child, wished)
+        is_complete = True
+        for number, wished in self._wished.items():
+            if number in self._children or number in self._ended:
+                continue
+            started = self._start(wished.role)
+            if started is None:
+                is_complete = False
+                continue
+            self._children[number] = started
+            self._told[number] = HostProcess(wished.role, "run")
+        return is_complete
+
+    def _start(self, role: str) -> Child | None:
+        with contextlib.suppress(OSError):
+            self._job.failure(role).unlink()
+        config = self._joined.config
+        is_trainer = role_kind(role) == "trainer"
+        place = Place(
+            config.run,
+            role,
+            self._job.path,
+            self._joined.coordinator,
+            self._sockets,
+            os.getpid(),
+            self._plan.secret,
+            self._address(role),
+            config.ranks_per_trainer if is_trainer else 1,
+        )
+        trainers = [w for w in self._wished.values() if role_kind(w.role) == "trainer"]
+        processes = max(1, len(trainers)) * config.ranks_per_trainer
+        threads = trainer_threads(self._plan.cores, processes)
+        command = role_command(place, self._script, self._environment, threads)
+        return self._forks.start(role, command, self._job.log(role))
+
+    def _address(self, role: str) -> str:
+        """Where a role listens: a server at a port that is kept, a trainer at any."""
+        if role_kind(role) == "trainer":
+            return str(TcpAddress(self._plan.address, 0))
+        if role not in self._addresses:
+            held = self._ports.enter_context(hold_port(self._plan.address))
+            self._addresses[role] = str(held)
+        return self._addresses[role]
+
+    def _reap(self, timeout_s: float) -> None:
+        by_child = {child: number for number, child in self._children.items()}
+        for child in wait_any(by_child, timeout_s):
+            number = by_child[child]
+            status = child.reap()
+            del self._children[number]
+            self._told.pop(number, None)
+            failure = b""
+            with contextlib.suppress(OSError):
+                failure = self._job.failure(child.role).read_bytes()
+            lines = tuple(child.last_lines())
+            self._ended[number] = HostExit(child.pid, status, lines, failure)
+
+
+def _tell(child: Child, wished: HostProcess) -> None:
+    if wished.wish == "leave":
+        child.tell_to_leave()
+    elif wished.wish in {"end", "kill"}:
+        is_kill = wished.wish == "kill"
+        child.signal(signal.SIGKILL if is_kill else signal.SIGTERM)

@@ -1,0 +1,251 @@
+"""Where hosts come to the launcher: it hears their reports, and says what is to be there.
+
+::
+
+    JoinHost     -> the launcher dials the host back -> granted an id, and told the job
+    HostReport   -> `roster` -> HostOrders; what has changed wakes the launcher
+
+Everything of other hosts' processes comes here: their ends, the ends of their logs, what
+their scripts have left of how they failed; it lies in the job folder like that of the
+launcher's own.
+
+Waits: a thread for each host that comes, to dial it back; one that looks for lost hosts.
+"""
+
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import NamedTuple, final
+
+import msgspec
+
+from paceline.errors import JobFailed, TransportError
+from paceline.ids import COORDINATOR
+from paceline.launch.hosts.hosted import HostedChild
+from paceline.launch.hosts.roster import (
+    Change,
+    Host,
+    HostGone,
+    ProcessEnded,
+    ProcessStarted,
+    Roster,
+)
+from paceline.launch.job import JobDir
+from paceline.launch.processes import Child
+from paceline.messages.hosts import (
+    HostExit,
+    HostJoined,
+    HostReport,
+    HostWish,
+    JoinHost,
+)
+from paceline.messages.shared import Refusal
+from paceline.timing import Clock, Deadline
+from paceline.transport.connection import Connection
+from paceline.transport.frames import ByteArray
+from paceline.transport.service import Peer, Reply
+
+LOOK_EVERY_S = 0.25
+TELL_S = 3.0  # how long hosts may take to hear that the job is over
+NUM_DIALS = 32  # at once
+
+Dial = Callable[[str], Connection]
+
+
+class Wanted(NamedTuple):
+    """With how many hosts a job begins, its own among them, and how long it waits."""
+
+    hosts: int
+    within_s: float
+
+
+@final
+class HostsDoor:
+    """The service behind the launcher's listener."""
+
+    def __init__(
+        self,
+        roster: Roster,
+        wanted: Wanted,
+        job: JobDir,
+        joined: Callable[[Host], HostJoined],
+        dial: Dial,
+        say: Callable[[str], None],
+        clock: Clock,
+    ) -> None:
+        """Nobody has come; ``dial`` connects to a host at its address."""
+        self._roster, self._job, self._joined = roster, job, joined
+        self._wanted, self._come_by = wanted, Deadline(clock, wanted.within_s)
+        self._is_complete = False  # once as many hosts were there as are wanted
+        self._dial, self._say, self._clock = dial, say, clock
+        self._lock = threading.Lock()  # guards the roster, and the next two
+        self._children: dict[int, HostedChild] = {}
+        self._starting: dict[str, int] = {}  # {role: number}
+        self._dials = threading.BoundedSemaphore(NUM_DIALS)
+        self._over = threading.Event()
+        self._changed = threading.Condition(self._lock)
+        self._thread = threading.Thread(
+            target=self._watch, name="paceline-hosts", daemon=True
+        )
+        self._thread.start()
+
+    def start(
+        self, role: str, at_home: Callable[[str], Child | None]
+    ) -> Child | HostedChild | None:
+        """Start a role's process where it belongs; None: not yet, ask again.
+
+        Raises:
+            JobFailed: not as many hosts as are wanted have come in time.
+        """
+        with self._lock:
+            if role != COORDINATOR and not self._has_begun():
+                return None
+            number = self._starting.get(role)
+            if number is None:
+                host = self._roster.place(role)
+                if host != self._roster.own.id:
+                    self._starting[role] = self._roster.start(role, host)
+                    return None
+            elif (child := self._children.get(number)) is not None:
+                del self._starting[role]
+                return child
+            else:
+                return None
+        return at_home(role)
+
+    def received(
+        self, peer: Peer, message: msgspec.Struct, buffers: list[ByteArray], reply: Reply
+    ) -> None:
+        """See `Service.received`."""
+        del peer, buffers
+        if isinstance(message, JoinHost):
+            if not self._dials.acquire(blocking=False):
+                reply(Refusal(kind="not_ready", text=f"{NUM_DIALS} hosts are dialled back"))
+                return
+            threading.Thread(
+                target=self._let_in, args=(message, reply), daemon=True
+            ).start()
+            return
+        assert isinstance(message, HostReport)
+        with self._lock:
+            changes, orders = self._roster.report(message, self._clock.now_s())
+            said = self._take(changes)
+            self._changed.notify_all()
+        for line in said:
+            self._say(line)
+        reply(Refusal(kind="invalid", text=orders) if isinstance(orders, str) else orders)
+
+    def disconnected(self, peer: Peer) -> None:
+        """See `Service.disconnected`: a host may come back; silence alone loses it."""
+
+    def close(self) -> None:
+        """The job is over: tell all hosts, and wait until they know, for `TELL_S`."""
+        deadline = Deadline(self._clock, TELL_S)
+        with self._lock:
+            self._roster.is_over = True
+            while self._roster.untold() and not deadline.is_over():
+                self._changed.wait(deadline.remaining_s())
+            untold = [f"{host.id} ({host.name})" for host in self._roster.untold()]
+        self._over.set()
+        self._thread.join()
+        if untold:
+            self._say(
+                f"{', '.join(untold)} cannot be told that the job is over: what runs there "
+                "ends by itself once it has heard nothing for its --orphan-after"
+            )
+
+    def _has_begun(self) -> bool:
+        """Whether all hosts that the job is to begin with have come."""
+        count = len(self._roster.hosts)
+        self._is_complete = self._is_complete or count >= self._wanted.hosts
+        if not self._is_complete and self._come_by.is_over():
+            raise JobFailed(
+                f"the job was to begin with {self._wanted.hosts} machines (--await-hosts), "
+                f"and {count} are there after {self._wanted.within_s:g} s (--first-batch)"
+            )
+        return self._is_complete
+
+    def _watch(self) -> None:
+        while not self._over.wait(LOOK_EVERY_S):
+            with self._lock:
+                said = self._take(self._roster.look(self._clock.now_s()))
+                self._changed.notify_all()
+            for line in said:
+                self._say(line)
+
+    def _let_in(self, message: JoinHost, reply: Reply) -> None:
+        """Dial a host back, and let it in if it can be reached."""
+        try:
+            why = self._unreachable(message)
+        finally:
+            self._dials.release()
+        if why is not None:
+            self._say(why)
+            reply(Refusal(kind="mismatch", text=why))
+            return
+        with self._lock:
+            known = {host.token for host in self._roster.hosts}
+            host = self._roster.join(message, self._clock.now_s())
+            if isinstance(host, str):
+                reply(Refusal(kind="invalid", text=host))
+                return
+            joined = self._joined(host)
+        if message.token not in known:
+            self._say(
+                f"{host.id} has joined: {host.name}, {host.address}, {host.cores} cores"
+            )
+        reply(joined)
+
+    def _unreachable(self, message: JoinHost) -> str | None:
+        try:
+            self._dial(message.address).close()
+        except TransportError as error:
+            return (
+                f"the machine {message.name} asks to join and says that it is reached at "
+                f"{message.address}, and from here ({self._roster.own.address}) it is not: "
+                f"{error}; name an address of it that all machines reach, with --advertise"
+            )
+        return None
+
+    def _take(self, changes: Sequence[Change]) -> list[str]:
+        """Let the launcher's thread see what has changed; what is to be said."""
+        said: list[str] = []
+        for change in changes:
+            if isinstance(change, HostGone):
+                roles = f"; with it {', '.join(change.roles)}" if change.roles else ""
+                who = f"{change.host} ({change.name}, {change.address})"
+                said.append(f"{who} is lost: {change.reason}{roles}")
+            elif isinstance(change, ProcessStarted):
+                role = next(r for r, n in self._starting.items() if n == change.number)
+                self._children[change.number] = self._child(role, change)
+            else:
+                self._end(change)
+        return said
+
+    def _child(self, role: str, started: ProcessStarted) -> HostedChild:
+        number = started.number
+
+        def turn(wish: HostWish) -> None:
+            with self._lock:
+                self._roster.turn(number, wish, self._clock.now_s())
+
+        def forget() -> None:
+            with self._lock:
+                self._roster.forget(number)
+                self._children.pop(number, None)
+
+        return HostedChild(role, started.pid, turn, forget)
+
+    def _end(self, ended: ProcessEnded) -> None:
+        child = self._children[ended.number]
+        self._keep(child.role, ended.exit)
+        child.ended(ended)
+
+    def _keep(self, role: str, ended: HostExit) -> None:
+        """Put what a host tells of an end where the launcher's own processes leave it."""
+        with suppress(OSError):  # a full disk: it is told without
+            if ended.lines:
+                with self._job.log(role).open("a") as log:
+                    log.write("\n".join(ended.lines) + "\n")
+            if ended.failure:
+                self._job.failure(role).write_bytes(ended.failure)

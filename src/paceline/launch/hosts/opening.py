@@ -1,0 +1,97 @@
+"""Letting other machines into a run: the launcher's side.
+
+Waits: see `HostsDoor`.
+"""
+
+import contextlib
+import os
+import socket
+from collections.abc import Callable
+from typing import NamedTuple
+
+from paceline.config import JobConfig
+from paceline.errors import UsageError
+from paceline.ids import LAUNCHER
+from paceline.launch.hosts.door import HostsDoor, Wanted
+from paceline.launch.hosts.roster import Host, Roster
+from paceline.launch.hosts.sameness import described, versions
+from paceline.launch.job import JobDir, UserScript, Wires
+from paceline.messages.hosts import HostJoined, JoinHost
+from paceline.timing import Clock
+from paceline.transport.address import TcpAddress
+from paceline.transport.handshake import Secret
+
+
+class Listening(NamedTuple):
+    """Where a run lets hosts in, and with how many it begins, this machine among them.
+
+    ``secret`` is the run's, if it is known beforehand.
+    """
+
+    address: TcpAddress
+    hosts: int = 1
+    secret: Secret | None = None
+
+
+def require_shared(config: JobConfig) -> None:
+    """Let the job's checkpoints lie where all machines reach them.
+
+    Raises:
+        UsageError: they lie in the job folder.
+    """
+    if not config.checkpoints:
+        raise UsageError(
+            "--listen: the job folder lies on this machine, and servers of others keep "
+            "their checkpoints, too: name a place that all machines reach with "
+            "--checkpoints, such as a shared folder or an s3:// URL"
+        )
+
+
+def open_door(
+    stack: contextlib.ExitStack,
+    listening: Listening,
+    job: tuple[JobDir, JobConfig, UserScript],
+    coordinator: str,
+    secret: Secret,
+    say: Callable[[str], None],
+    clock: Clock,
+) -> HostsDoor:
+    """Let hosts in until the stack is closed; then they are told that the job is over.
+
+    Raises:
+        UsageError: the address cannot be taken.
+    """
+    folder, config, script = job
+    wires = Wires(config.run, LAUNCHER, clock, connect_s=2.0, secret=secret)
+    host, name = listening.address.host, socket.gethostname()
+    cores = len(os.sched_getaffinity(0))
+    own = JoinHost(token="", name=name, address=host, cores=cores)
+    roster = Roster(own, config.timeout_s, clock.now_s())
+    run_script = described(script)
+
+    def joined(host: Host) -> HostJoined:
+        return HostJoined(
+            host=host.id,
+            config=config,
+            script=run_script,
+            coordinator=coordinator,
+            versions=versions(),
+        )
+
+    wanted = Wanted(listening.hosts, config.first_batch_s)
+    door = HostsDoor(roster, wanted, folder, joined, wires.to_host(), say, clock)
+    try:
+        listener = wires.listen_as_launcher(str(listening.address), door)
+    except BaseException:
+        door.close()
+        raise
+    stack.callback(listener.close)
+    stack.callback(door.close)  # first: hosts hear of the end through the listener
+    address = listener.address.removeprefix("tcp:")
+    more = listening.hosts - 1
+    waits = f"the job begins when {more} more have joined; " if more else ""
+    say(
+        f"paceline: {waits}a machine joins by: paceline host --join {address}  (it asks "
+        f"for the run's secret, which is in {folder.secret})"
+    )
+    return door

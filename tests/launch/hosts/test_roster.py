@@ -1,0 +1,248 @@
+"""A host joins once, tells what it has, and is lost with all of it when it is silent."""
+
+import signal
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from paceline.launch.hosts.roster import (
+    KILL_S,
+    NEVER_RAN,
+    Change,
+    Host,
+    HostGone,
+    ProcessEnded,
+    ProcessStarted,
+    Roster,
+)
+from paceline.messages.hosts import HostExit, HostOrders, HostReport, JoinHost
+
+TIMEOUT_S = 10.0
+OWN = JoinHost(token="", name="home", address="10.0.0.1", cores=2)
+
+
+def coming(token: str, cores: int = 2) -> JoinHost:
+    """A machine that asks to join."""
+    return JoinHost(token=token, name=token, address="tcp:10.0.0.2:5", cores=cores)
+
+
+def joined(roster: Roster, token: str = "b", now: float = 0.0) -> Host:
+    """A host that was let in."""
+    host = roster.join(coming(token), now)
+    assert isinstance(host, Host)
+    return host
+
+
+def report(
+    host: Host,
+    running: dict[int, int] | None = None,
+    ended: dict[int, HostExit] | None = None,
+    leaves: str = "",
+) -> HostReport:
+    """What a host tells."""
+    return HostReport(
+        host=host.id,
+        token=host.token,
+        running=running or {},
+        ended=ended or {},
+        leaves=leaves,
+    )
+
+
+def test_a_retried_join_is_one_host() -> None:
+    roster = Roster(OWN, TIMEOUT_S, 0.0)
+
+    assert joined(roster, "b") is joined(roster, "b", now=1.0)
+    assert joined(roster, "c").id == "host-2"
+    assert [host.id for host in roster.hosts] == ["host-0", "host-1", "host-2"]
+
+
+def test_a_host_is_told_all_that_is_to_be_there_each_time() -> None:
+    roster = Roster(OWN, TIMEOUT_S, 0.0)
+    host = joined(roster)
+    number = roster.start("server-1", host.id)
+
+    for _ in range(2):
+        changes, orders = roster.report(report(host), 1.0)
+        assert changes == []
+        assert isinstance(orders, HostOrders)
+        assert orders.processes[number].role == "server-1"
+        assert orders.processes[number].wish == "run"
+
+
+def test_a_start_and_an_end_are_news_once() -> None:
+    roster = Roster(OWN, TIMEOUT_S, 0.0)
+    host = joined(roster)
+    number = roster.start("trainer-0", host.id)
+    end = HostExit(7, 1, ("last words",))
+
+    assert roster.report(report(host, {number: 7}), 1.0)[0] == [ProcessStarted(number, 7)]
+    assert roster.report(report(host, {number: 7}), 1.2)[0] == []
+    assert roster.report(report(host, {}, {number: end}), 1.4)[0] == [
+        ProcessEnded(number, end)
+    ]
+    assert roster.report(report(host, {}, {number: end}), 1.6)[0] == []
+
+    roster.forget(number)
+    _, orders = roster.report(report(host, {}, {number: end}), 1.8)
+    assert isinstance(orders, HostOrders)
+    assert orders.processes == {}
+
+
+def test_a_process_that_ended_between_two_reports_had_started() -> None:
+    roster = Roster(OWN, TIMEOUT_S, 0.0)
+    host = joined(roster)
+    number = roster.start("trainer-0", host.id)
+    end = HostExit(7, 0)
+
+    changes, _ = roster.report(report(host, {}, {number: end}), 1.0)
+
+    assert changes == [ProcessStarted(number, 7), ProcessEnded(number, end)]
+
+
+def test_a_silent_host_is_lost_with_all_it_had() -> None:
+    roster = Roster(OWN, TIMEOUT_S, 0.0)
+    host = joined(roster)
+    running, starting = (
+        roster.start("server-0", host.id),
+        roster.start("trainer-2", host.id),
+    )
+    roster.report(report(host, {running: 7}), 1.0)
+
+    assert roster.look(1.0 + TIMEOUT_S - 0.1) == []
+    gone, *ends = roster.look(1.0 + TIMEOUT_S)
+
+    assert isinstance(gone, HostGone)
+    assert gone.roles == ("server-0", "trainer-2")
+    assert gone.reason == "it has been silent for 10 s"
+    killed = -signal.SIGKILL
+    assert ends == [
+        ProcessEnded(running, HostExit(7, killed), host.id),
+        ProcessStarted(starting, NEVER_RAN),
+        ProcessEnded(starting, HostExit(NEVER_RAN, killed), host.id),
+    ]
+    assert roster.look(99.0) == []
+    assert roster.place("server-0") == "host-0"
+
+
+def test_a_lost_host_that_is_heard_again_is_told_so_and_its_token_lets_nobody_in() -> None:
+    roster = Roster(OWN, TIMEOUT_S, 0.0)
+    host = joined(roster)
+    roster.look(TIMEOUT_S)
+
+    changes, told = roster.report(report(host, {1: 7}), 30.0)
+
+    assert changes == []
+    assert told == "host-1 is lost to the job: it has been silent for 10 s"
+    assert roster.join(coming("b"), 31.0) == told
+    assert joined(roster, "another").id == "host-2"
+
+
+def test_a_host_that_leaves_is_lost_at_once() -> None:
+    roster = Roster(OWN, TIMEOUT_S, 0.0)
+    host = joined(roster)
+
+    (gone,), told = roster.report(report(host, leaves="b was told to stop"), 1.0)
+
+    assert isinstance(gone, HostGone)
+    assert told == gone.reason == "b was told to stop"
+
+
+def test_wishes_only_grow() -> None:
+    roster = Roster(OWN, TIMEOUT_S, 0.0)
+    host = joined(roster)
+    number = roster.start("trainer-0", host.id)
+    for wish in ("leave", "kill", "end", "leave"):
+        roster.turn(number, wish, 1.0)  # type: ignore[arg-type]  # of these words
+
+    _, orders = roster.report(report(host), 1.0)
+
+    assert isinstance(orders, HostOrders)
+    assert orders.processes[number].wish == "kill"
+
+
+def test_a_killed_process_of_a_host_that_does_not_answer_counts_as_ended() -> None:
+    roster = Roster(OWN, TIMEOUT_S, 0.0)
+    mute, heard = joined(roster, "b"), joined(roster, "c")
+    there, here = roster.start("server-0", mute.id), roster.start("server-1", heard.id)
+    for host, number in ((mute, there), (heard, here)):
+        roster.report(report(host, {number: 7}), 1.0)
+        roster.turn(number, "kill", 2.0)
+    roster.report(report(heard, {here: 7}), 2.0 + KILL_S)
+
+    assert roster.look(2.0 + KILL_S) == [ProcessEnded(there, HostExit(7, -9), mute.id)]
+
+
+def test_all_are_told_that_the_job_is_over() -> None:
+    roster = Roster(OWN, TIMEOUT_S, 0.0)
+    host = joined(roster)
+    roster.start("trainer-0", host.id)
+    roster.is_over = True
+    assert roster.untold() == [host]
+
+    _, orders = roster.report(report(host), 1.0)
+
+    assert orders == HostOrders(processes={}, is_over=True)
+    assert roster.untold() == []
+
+
+class Life:
+    """A host and the roster, and what the launcher hears of its processes."""
+
+    def __init__(self) -> None:
+        self.roster, self.now = Roster(OWN, TIMEOUT_S, 0.0), 0.0
+        self.host = joined(self.roster)
+        self.running: dict[int, int] = {}
+        self.ended: dict[int, HostExit] = {}
+        self.started: list[int] = []
+        self.news: list[ProcessStarted | ProcessEnded] = []
+
+    def start(self) -> None:
+        if self.host in self.roster.hosts:
+            self.started.append(self.roster.start("trainer-0", self.host.id))
+
+    def report(self) -> None:
+        message = report(self.host, self.running, self.ended)
+        changes, orders = self.roster.report(message, self.now)
+        self.hear(changes)
+        if isinstance(orders, HostOrders):
+            for number in orders.processes:
+                if number not in self.ended:
+                    self.running.setdefault(number, 100 + number)
+
+    def end(self) -> None:
+        if self.running:
+            number, pid = self.running.popitem()
+            self.ended[number] = HostExit(pid, 0)
+
+    def kill(self) -> None:
+        if self.started:
+            self.roster.turn(self.started[-1], "kill", self.now)
+
+    def forget(self) -> None:
+        for change in self.news:
+            if isinstance(change, ProcessEnded):
+                self.roster.forget(change.number)
+
+    def look(self) -> None:
+        self.hear(self.roster.look(self.now))
+
+    def hear(self, changes: list[Change]) -> None:
+        self.news += [change for change in changes if not isinstance(change, HostGone)]
+
+
+@given(st.lists(st.sampled_from(["start", "report", "end", "kill", "forget", "look"])))
+def test_every_process_starts_once_and_ends_once(steps: list[str]) -> None:
+    """Whatever is lost or repeated: nobody hears of a start or an end twice, or of none."""
+    life = Life()
+    for step in steps:
+        life.now += 1.0
+        getattr(life, step)()
+    life.now += TIMEOUT_S
+    life.look()
+
+    assert len(life.news) == 2 * len(life.started)
+    for number in life.started:
+        first, second = [change for change in life.news if change.number == number]
+        assert isinstance(first, ProcessStarted)
+        assert isinstance(second, ProcessEnded)

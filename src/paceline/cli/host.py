@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from paceline.cli.seconds import parse_seconds
-from paceline.errors import Interrupted
+from paceline.errors import PREEMPTED_EXIT_CODE, Interrupted
 from paceline.launch.hosts import HostPlan, wait_host
 from paceline.launch.job import given_secret, tcp_address
 from paceline.timing import SystemClock
@@ -72,7 +72,7 @@ def host(
         _say(wait_host(plan, _say, SystemClock()))
     except Interrupted as interrupted:
         _say(str(interrupted))
-        raise
+        raise typer.Exit(PREEMPTED_EXIT_CODE) from None
 
 
 def _say(text: str) -> None:

@@ -24,6 +24,7 @@ from typing import NamedTuple, final
 from msgspec import structs
 
 from paceline.errors import (
+    ForeignPeer,
     Interrupted,
     JobFailed,
     PacelineError,
@@ -111,10 +112,10 @@ def wait_host(
 
     Raises:
         UsageError: this machine cannot take part: it is not reached, or has another script,
-            or cannot reach the checkpoints.
+            or cannot reach the checkpoints;
+            or what answers is no launcher with this secret.
         JobFailed: it was lost to the job, or heard nothing for too long, or could not start
             or end a process.
-        ForeignPeer: what answers is no launcher with this secret.
     """
     with Interrupts() as interrupts, contextlib.ExitStack() as stack:
         wires = Wires("", HOST, clock, secret=plan.secret)
@@ -157,6 +158,8 @@ def _wait_joined(
     while True:
         try:
             answer = link.call(message, JOIN_ANSWER_S)
+        except ForeignPeer as error:
+            raise UsageError(str(error)) from error
         except PeerLost as error:
             answer = None
             why = str(error)

@@ -1,0 +1,177 @@
+"""The launcher's door dials back who joins, and wakes the launcher with what is new."""
+
+import queue
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, cast
+
+import msgspec
+import pytest
+
+from paceline.config import JobConfig
+from paceline.errors import JobFailed, PeerLost
+from paceline.launch.hosts.door import HostsDoor, Wanted
+from paceline.launch.hosts.hosted import HostedChild
+from paceline.launch.hosts.roster import Host, Roster
+from paceline.launch.job import JobDir
+from paceline.launch.processes import Child
+from paceline.messages.hosts import (
+    HostExit,
+    HostJoined,
+    HostOrders,
+    HostReport,
+    HostScript,
+    JoinHost,
+)
+from paceline.messages.shared import Refusal
+from paceline.timing import ManualClock
+from paceline.transport.connection import Connection
+from paceline.transport.service import Peer
+
+PEER = Peer("host", "", 0, 1)
+OWN = JoinHost(token="", name="home", address="10.0.0.1", cores=2)
+COMING = JoinHost(token="b", name="b", address="tcp:10.0.0.2:5", cores=8)
+
+
+class Reached:
+    """A connection that is closed again."""
+
+    def close(self) -> None:
+        """Nothing to do."""
+
+
+class Doors:
+    """A door, and what it says and answers."""
+
+    def __init__(self, folder: Path, hosts: int = 1) -> None:
+        self.clock = ManualClock()
+        self.said: list[str] = []
+        self.job = JobDir(folder)
+        self.job.logs.mkdir(parents=True)
+        self.dialled: list[str] = []
+        self.is_reached = True
+        roster = Roster(OWN, 10.0, 0.0)
+        self.door = HostsDoor(
+            roster,
+            Wanted(hosts, 60.0),
+            self.job,
+            self.joined,
+            self.dial,
+            self.said.append,
+            self.clock,
+        )
+
+    def joined(self, host: Host) -> HostJoined:
+        script = HostScript("train.py", (), is_module=False)
+        config = JobConfig(run="r")
+        return HostJoined(
+            host=host.id, config=config, script=script, coordinator="tcp:", versions={}
+        )
+
+    def dial(self, address: str) -> Connection:
+        self.dialled.append(address)
+        if not self.is_reached:
+            raise PeerLost("no packet gets there")
+        return cast("Connection", Reached())
+
+    def ask(self, message: msgspec.Struct) -> Any:
+        answers: queue.Queue[msgspec.Struct] = queue.Queue()
+        self.door.received(PEER, message, [], lambda answer, _=(): answers.put(answer))
+        return answers.get(timeout=10.0)
+
+    def report(self, **what: Any) -> Any:
+        told = {"running": {}, "ended": {}, **what}
+        return self.ask(HostReport(host="host-1", token="b", **told))
+
+
+@pytest.fixture
+def doors(tmp_path: Path) -> Iterator[Callable[..., Doors]]:
+    made: list[Doors] = []
+
+    def make(hosts: int = 1) -> Doors:
+        made.append(Doors(tmp_path, hosts))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.report()  # else closing waits until it knows
+        one.clock.advance(60.0)
+        one.door.close()
+
+
+def nowhere(role: str) -> Child | None:
+    raise AssertionError(f"{role} belongs elsewhere")
+
+
+def test_who_joins_is_dialled_back_and_told_the_job(doors: Callable[..., Doors]) -> None:
+    one = doors()
+
+    joined = one.ask(COMING)
+
+    assert isinstance(joined, HostJoined)
+    assert joined.host == "host-1"
+    assert one.dialled == [COMING.address]
+    assert one.said == ["host-1 has joined: b, tcp:10.0.0.2:5, 8 cores"]
+    assert one.ask(COMING).host == "host-1"
+    assert len(one.said) == 1
+
+
+def test_who_cannot_be_dialled_back_is_refused_with_both_addresses(
+    doors: Callable[..., Doors],
+) -> None:
+    one = doors()
+    one.is_reached = False
+
+    refused = one.ask(COMING)
+
+    assert isinstance(refused, Refusal)
+    assert "reached at tcp:10.0.0.2:5, and from here (10.0.0.1) it is not" in refused.text
+    assert "no packet gets there" in refused.text
+    assert "--advertise" in refused.text
+
+
+def test_a_process_of_another_host_is_watched_like_ones_own(
+    doors: Callable[..., Doors],
+) -> None:
+    one = doors()
+    one.ask(COMING)
+    assert one.door.start("trainer-0", nowhere) is None
+    orders = one.report()
+    assert isinstance(orders, HostOrders)
+    [number] = orders.processes
+
+    one.report(running={number: 7})
+    child = one.door.start("trainer-0", nowhere)
+
+    assert isinstance(child, HostedChild)
+    assert (child.role, child.pid) == ("trainer-0", 7)
+    child.tell_to_leave()
+    assert one.report(running={number: 7}).processes[number].wish == "leave"
+
+    end = HostExit(7, 1, ("its last", "words"), b"{}")
+    assert number in one.report(ended={number: end}).processes
+    assert child.reap() == 1
+    assert child.last_lines() == ["its last", "words"]
+    assert child.lost_with == ""
+    assert one.job.log("trainer-0").read_text() == "its last\nwords\n"
+    assert one.job.failure("trainer-0").read_bytes() == b"{}"
+    assert one.report(ended={number: end}).processes == {}
+
+
+def test_nothing_but_the_coordinator_starts_before_all_hosts_are_there(
+    doors: Callable[..., Doors],
+) -> None:
+    one = doors(hosts=2)
+    at_home: list[str] = []
+
+    def start(role: str) -> Child | None:
+        at_home.append(role)
+        return None
+
+    one.door.start("coordinator", start)
+    one.door.start("server-0", start)
+    assert at_home == ["coordinator"]
+
+    one.clock.advance(60.0)
+    with pytest.raises(JobFailed, match=r"begin with 2 machines \(--await-hosts\), and 1"):
+        one.door.start("server-0", start)

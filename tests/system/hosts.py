@@ -1,0 +1,140 @@
+"""A job over several hosts, each as whole processes: the launcher's, and agents'."""
+
+import json
+import os
+import secrets
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from paceline.launch.job import JobDir
+
+COUNTING = Path(__file__).parents[2] / "examples" / "counting" / "train.py"
+PACELINE = [sys.executable, "-m", "paceline.cli.main"]
+LIMIT_S = 240.0
+
+
+def within(seconds: float, what: str, is_so: Any) -> Any:
+    """What ``is_so`` returns once that is true."""
+    end = time.monotonic() + seconds
+    while True:
+        found = is_so()
+        if found:
+            return found
+        assert time.monotonic() < end, f"not within {seconds:g} s: {what}"
+        time.sleep(0.05)
+
+
+class HostedJob:
+    """A counting job whose launcher listens at loopback; hosts are started by hand."""
+
+    def __init__(
+        self, folder: Path, *options: str, script: Sequence[str] = (), **more: Any
+    ) -> None:
+        """Begin; ``script`` is the counting script's path, or arguments of it alone."""
+        self.folder = folder
+        if not script or script[0].startswith("--"):
+            script = (str(COUNTING), *script)
+        self.job = JobDir(folder / "job")
+        self.secret = folder / "secret"
+        self.secret.write_text(secrets.token_hex(32))
+        self.secret.chmod(0o600)
+        self.agents: list[subprocess.Popen[bytes]] = []
+        self.verdict = folder / "verdict.json"
+        self.output = folder / "launcher.txt"
+        self.launcher = self.run(
+            "launcher",
+            ["run", "--listen", "127.0.0.1:0", "--job-dir", str(self.job.path)],
+            ["--checkpoints", str(folder / "cuts"), "--pace", "async", *options],
+            [*script, "--out", str(self.verdict)],
+            **more,
+        )
+        self.address = within(30.0, "it says how to join", self._address)
+
+    def run(self, name: str, *words: Sequence[str], **more: Any) -> subprocess.Popen[bytes]:
+        """Run ``paceline`` with an output of its own."""
+        environment = {
+            **os.environ,
+            "PACELINE_SECRET_FILE": str(self.secret),
+            "OMP_NUM_THREADS": "1",
+            **more.pop("environment", {}),
+        }
+        with (self.folder / f"{name}.txt").open("ab") as output:
+            return subprocess.Popen(
+                [*PACELINE, *(word for some in words for word in some)],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                env=environment,
+                **more,
+            )
+
+    def host(self, *options: str, **more: Any) -> subprocess.Popen[bytes]:
+        """Start another agent; its output is ``agent-<n>.txt``."""
+        name = f"agent-{len(self.agents) + 1}"
+        words = ["host", "--join", self.address, "--name", name]
+        folder = ["--folder", str(self.folder / name)]
+        agent = self.run(name, words, folder, options, **more)
+        self.agents.append(agent)
+        return agent
+
+    def said(self, name: str = "launcher") -> str:
+        """What a process has said so far."""
+        return (self.folder / f"{name}.txt").read_text()
+
+    def status(self) -> dict[str, Any]:
+        """How the job stands; empty while nobody can say."""
+        asked = subprocess.run(
+            [*PACELINE, "status", str(self.job.path), "--json"],
+            capture_output=True,
+            check=False,
+        )
+        return json.loads(asked.stdout) if asked.returncode == 0 else {}
+
+    def records(self) -> int:
+        """Records that have counted so far."""
+        return sum(process["records"] for process in self.status().get("processes", ()))
+
+    def end(self) -> dict[str, Any]:
+        """Wait for the end; the verdict of the script."""
+        code = self.launcher.wait(LIMIT_S)
+        assert code == 0, self.said()
+        found: dict[str, Any] = json.loads(self.verdict.read_text())
+        return found
+
+    def close(self) -> None:
+        """Leave nothing running, whatever has failed."""
+        for process in (self.launcher, *self.agents):
+            for child in tree(process.pid):
+                with suppress(psutil.NoSuchProcess):
+                    child.kill()
+            process.wait(10.0)
+
+    def _address(self) -> str:
+        if self.launcher.poll() is not None:
+            raise AssertionError(self.said())
+        _, found, rest = self.said().partition("paceline host --join ")
+        return rest.split()[0] if found else ""
+
+
+def tree(pid: int) -> list[psutil.Process]:
+    """A process and all that it has started, directly or not."""
+    try:
+        process = psutil.Process(pid)
+        return [process, *process.children(recursive=True)]
+    except psutil.NoSuchProcess:
+        return []
+
+
+def stop(processes: Sequence[psutil.Process], number: signal.Signals) -> None:
+    """Send a signal to each."""
+    for process in processes:
+        with suppress(psutil.NoSuchProcess):
+            process.send_signal(number)

@@ -1,0 +1,125 @@
+"""A job over several hosts counts exactly, and a host that cannot take part is told why."""
+
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.system.hosts import COUNTING, HostedJob, stop, tree, within
+
+pytestmark = [pytest.mark.slow, pytest.mark.system, pytest.mark.timeout(0)]
+LONG = ("--records", "4800", "--ids", "200", "--epochs", "1", "--sleep-ms", "60")
+THREE = ("--trainers", "3", "--servers", "2", "--await-hosts", "2")
+
+
+@pytest.fixture
+def jobs() -> Iterator[list[HostedJob]]:
+    begun: list[HostedJob] = []
+    yield begun
+    for job in begun:
+        job.close()
+
+
+def test_two_hosts_count_exactly_and_both_go_at_the_end(
+    tmp_path: Path, jobs: list[HostedJob]
+) -> None:
+    job = HostedJob(tmp_path, *THREE, script=("--records", "1600", "--epochs", "1"))
+    jobs.append(job)
+    agent = job.host()
+
+    assert job.end()["exact"]
+    assert agent.wait(10.0) == 0
+    assert "the job is over" in job.said("agent-1")
+    assert "host-1 has joined: agent-1, tcp:127.0.0.1:" in job.said()
+    there = {log.stem for log in (tmp_path / "agent-1" / "logs").glob("*-*.log")}
+    here = {log.stem for log in job.job.logs.glob("*-*.log")}
+    assert there | here >= {"server-0", "server-1", *(f"trainer-{n}" for n in range(3))}
+    assert "server-1" in there or "server-0" in there
+
+
+@pytest.mark.parametrize("way", ["killed", "hung"])
+def test_a_lost_host_costs_no_record(
+    way: str, tmp_path: Path, jobs: list[HostedJob]
+) -> None:
+    job = HostedJob(tmp_path, *THREE, "--timeout", "3s", script=LONG)
+    jobs.append(job)
+    agent = job.host()
+    within(60.0, "a few records count", lambda: job.records() > 200)
+    there = tree(agent.pid)
+    assert len(there) > 3
+
+    if way == "killed":
+        stop(there[:1], signal.SIGKILL)
+    else:
+        stop(there, signal.SIGSTOP)
+    within(30.0, "the host is lost", lambda: "host-1 (agent-1" in job.said())
+    if way == "hung":
+        within(60.0, "others go on", lambda: "server" in str(job.status()))
+        stop(there, signal.SIGCONT)
+
+    assert job.end()["exact"]
+    said = job.said()
+    assert said.count("is lost: it has been silent for 3 s; with it server-") == 1
+    assert agent.wait(10.0) == (1 if way == "hung" else -signal.SIGKILL)
+    if way == "hung":
+        assert "host-1 is lost to the job" in job.said("agent-1")
+    within(10.0, "nothing of it is left", lambda: not any(p.is_running() for p in there))
+
+
+def test_a_host_that_is_told_to_stop_leaves_the_job_to_the_others(
+    tmp_path: Path, jobs: list[HostedJob]
+) -> None:
+    job = HostedJob(tmp_path, *THREE, script=LONG)
+    jobs.append(job)
+    agent = job.host()
+    within(60.0, "a few records count", lambda: job.records() > 200)
+
+    agent.terminate()
+
+    assert agent.wait(20.0) == 75
+    assert job.end()["exact"]
+    assert "is lost: agent-1 was told to stop; with it server-" in job.said()
+
+
+@pytest.mark.parametrize(
+    ("what", "why"),
+    [
+        ("secret", "must belong to one run and have its secret"),
+        ("script", "there is not what the launcher runs"),
+        ("no script", "there is no script 'train.py' in"),
+        ("checkpoints", "the checkpoints of the job are not at"),
+    ],
+)
+def test_who_cannot_take_part_is_told_why(
+    what: str, why: str, tmp_path: Path, jobs: list[HostedJob]
+) -> None:
+    here, there = tmp_path / "here", tmp_path / "there"
+    for folder in (here, there):
+        folder.mkdir()
+        (folder / "train.py").write_bytes(COUNTING.read_bytes())
+    small = ("train.py", "--records", "800", "--epochs", "1")
+    job = HostedJob(tmp_path, "--await-hosts", "2", script=small, cwd=here)
+    jobs.append(job)
+    more: dict[str, object] = {"cwd": there}
+    if what == "secret":
+        (tmp_path / "other").write_text("ab" * 32)
+        more["environment"] = {"PACELINE_SECRET_FILE": str(tmp_path / "other")}
+    elif what == "script":
+        with (there / "train.py").open("a") as script:
+            script.write("# another line\n")
+    elif what == "no script":
+        (there / "train.py").unlink()
+    else:
+        within(30.0, "it is claimed", (tmp_path / "cuts" / "claims").exists)
+        (tmp_path / "cuts" / "claims").rename(tmp_path / "claims")
+
+    assert job.host(**more).wait(60.0) == 2
+    assert why in job.said("agent-1").replace("is not what", "there is not what")
+    if what == "checkpoints":
+        (tmp_path / "claims").rename(tmp_path / "cuts" / "claims")
+    elif what != "secret":
+        assert "is lost: agent-1 cannot take part: " in job.said()
+
+    job.host(cwd=here)
+    assert job.end()["exact"]

@@ -80,6 +80,7 @@ class Machine:
         self._port = f"port{index}"
         self._started: list[subprocess.Popen[bytes]] = []
         self._namespace = make_namespace(f"{net.name}-{index}")
+        self._ends = ((self._namespace, DEVICE), (net.switch, self._port))
         net.made.callback(self._close)
         self._lay()
 
@@ -179,21 +180,24 @@ class Machine:
         A sender sees no error. Of a connection between them everything stands still, since
         this machine's acknowledgements are lost, too.
         """
-        self._knows(to, _NOBODY)
+        self._namespace.ip(*to._found_at(_NOBODY))
         self._net.lost.add((self, to))
 
     def heal(self) -> None:
-        """Undo every cut, one-way ones from and to this machine too; may be repeated."""
+        """Undo every cut, one-way ones from and to this machine too; may be repeated.
+
+        What is sent from now on arrives.
+        """
         for pair in [pair for pair in self._net.lost if self in pair]:
             sender, receiver = pair
-            sender._knows(receiver, receiver._mac)
+            sender._namespace.ip(*receiver._found_at(receiver._mac))
             self._net.lost.remove(pair)
         self._net.switch.ip(f"link set {self._port} up")
+        self._wait_up()
 
     def slow(self, bits_per_s: float | None) -> None:
         """Have its link carry so many bits a second each way; None: all that it can."""
-        ends = ((self._namespace, DEVICE), (self._net.switch, self._port))
-        for namespace, device in ends:
+        for namespace, device in self._ends:
             if bits_per_s is None:
                 namespace.tc(f"qdisc replace dev {device} root noqueue")
             else:
@@ -232,18 +236,22 @@ class Machine:
         return self._namespace.processes()
 
     def meet(self, others: Sequence["Machine"]) -> None:
-        """Know where these machines are, for good."""
-        for other in others:
-            self._knows(other, other._mac)
+        """Be up, and know where these machines are, for good."""
+        self._wait_up()
+        lines = (line for other in others for line in other._found_at(other._mac))
+        self._namespace.ip(*lines)
 
-    def _knows(self, other: "Machine", mac: str) -> None:
-        self._namespace.ip(
-            *(
-                f"neigh replace {address} lladdr {mac} nud permanent dev {DEVICE}"
-                for address in (other.ipv4, other.ipv6)
-                if address
-            )
-        )
+    def _found_at(self, mac: str) -> list[str]:
+        """Commands by which another machine finds this one at a hardware address."""
+        return [
+            f"neigh replace {address} lladdr {mac} nud permanent dev {DEVICE}"
+            for address in (self.ipv4, self.ipv6)
+            if address
+        ]
+
+    def _wait_up(self) -> None:
+        for namespace, device in self._ends:
+            namespace.wait_up(device)
 
     def _lay(self) -> None:
         here = self._namespace.name

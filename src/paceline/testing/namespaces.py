@@ -3,7 +3,7 @@
 A name says who made it, ``paceline-PID-START-...``: what a killed process has left behind
 is known by its maker being gone, and the next one sweeps it.
 
-Waits: for `ip` and `tc`, `TOOL_S` at most, and for killed processes, `GONE_S`. Any thread
+Waits: for `ip`, `tc` and devices, `TOOL_S` at most, and for processes, `GONE_S`. Any thread
 may call. Needs Linux, root (CAP_SYS_ADMIN, CAP_NET_ADMIN), and `ip` and `tc` of iproute2.
 """
 
@@ -49,6 +49,21 @@ class Namespace:
             MachineError: one failed.
         """
         tool(f"ip -n {self.name} -batch -", commands)
+
+    def wait_up(self, device: str) -> None:
+        """Wait until a device carries: the kernel sets it up in its own time.
+
+        Raises:
+            MachineError: it does not within `TOOL_S`.
+        """
+        show, deadline = (
+            f"ip -n {self.name} link show dev {device}",
+            Deadline(SystemClock(), TOOL_S),
+        )
+        while " state UP " not in (found := tool(show)):
+            if deadline.is_over():
+                raise MachineError(f"{show}: not up after {TOOL_S:g} s: {found.strip()}")
+            threading.Event().wait(POLL_S)
 
     def tc(self, command: str) -> None:
         """Have `tc` do a command in it.
@@ -167,8 +182,8 @@ def sweep_namespaces() -> list[str]:
     return swept
 
 
-def tool(command: str, lines: Sequence[str] = ()) -> None:
-    """Run `ip` or `tc`, with lines at its stdin.
+def tool(command: str, lines: Sequence[str] = ()) -> str:
+    """Run `ip` or `tc`, with lines at its stdin; what it said at stdout.
 
     Raises:
         MachineError: it is not there, failed or took longer than `TOOL_S`; the text has the
@@ -191,6 +206,7 @@ def tool(command: str, lines: Sequence[str] = ()) -> None:
         failed = _FAILED_LINE.search(done.stderr)
         line = f" ({lines[int(failed[1]) - 1]})" if failed else ""
         raise MachineError(f"{command}{line}: {' '.join(done.stderr.split())}")
+    return done.stdout
 
 
 def _start(pid: int) -> str:

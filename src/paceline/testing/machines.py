@@ -22,7 +22,7 @@ they left.
 
 import contextlib
 import itertools
-import random
+import os
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
@@ -235,7 +235,7 @@ class Machine:
         """
         return self._namespace.processes()
 
-    def meet(self, others: Sequence["Machine"]) -> None:
+    def _meet(self, others: Sequence["Machine"]) -> None:
         """Be up, and know where these machines are, for good."""
         self._wait_up()
         lines = (line for other in others for line in other._found_at(other._mac))
@@ -309,7 +309,7 @@ class Machines(Sequence[Machine]):
             net = _Net(made, ipv6_only=self._ipv6_only)
             self._machines = [Machine(index, net) for index in range(self._count)]
             for machine in self._machines:
-                machine.meet([other for other in self._machines if other is not machine])
+                machine._meet([other for other in self._machines if other is not machine])
             self._made = made.pop_all()
         return self
 
@@ -337,10 +337,11 @@ class _Net:
     def __init__(self, made: contextlib.ExitStack, *, ipv6_only: bool) -> None:
         """Make the switch; ``made`` takes away what was made."""
         self.made = made
-        self.name = str(next(_rigs))
+        number = next(_rigs)
+        self.name = str(number)
         self.lost: set[tuple[Machine, Machine]] = set()  # (sender, receiver)
         # Rigs cannot meet; that addresses differ shows which one a message is about.
-        self._place = random.SystemRandom().getrandbits(16)
+        self._place = (251 * os.getpid() + number) & 0xFFFF
         self._ipv6_only = ipv6_only
         self.switch = make_namespace(f"{self.name}-switch")
         made.callback(self.switch.remove)

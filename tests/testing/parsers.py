@@ -41,6 +41,7 @@ from paceline.transport.frames import (
     parse_header,
     parse_preamble,
 )
+from paceline.transport.greeting import Introduction, Reception
 from paceline.transport.handshake import (
     FAREWELL,
     FROM_CLIENT,
@@ -48,8 +49,6 @@ from paceline.transport.handshake import (
     NONCE_BYTES,
     Hello,
     HelloCheck,
-    Introduction,
-    Reception,
     Secret,
 )
 from paceline.transport.requests import decode_message
@@ -150,10 +149,11 @@ def read_as_listener(data: bytes) -> None:
     """All bytes as a client's messages: the first, and the one after a challenge."""
     for has_secret, is_challenged in itertools.product((False, True), repeat=2):
         secret = _SECRET if has_secret else None
-        check = HelloCheck("r", "server-0", {"trainer"}, secret)
-        reception = Reception(check, secret, b"", _NONCE)
+        check = HelloCheck("r", "server-0", {"trainer"})
+        reception = Reception(check, [secret] if secret else [], b"", _NONCE)
         if is_challenged and has_secret:
-            reception.answer(Hello(run="r", role="trainer-0", nonce=_NONCE))
+            known = Hello(run="r", role="trainer-0", nonce=_NONCE, key=_SECRET.key_id)
+            reception.answer(known)
         try:
             message = decode_message(FROM_CLIENT, _header(data))
             msgspec.msgpack.encode(reception.answer(message))

@@ -25,6 +25,8 @@ def has_ipv6() -> bool:
 OPENERS: dict[str, Callable[[], Corridor]] = {
     "unix": UnixCorridor,
     "tcp": TcpCorridor,
+    "plain": lambda: TcpCorridor(way="plain"),
+    "tls": lambda: TcpCorridor(way="tls"),
     "tcp6": lambda: TcpCorridor("::1"),
     "inproc": InProcessCorridor,
 }

@@ -13,7 +13,7 @@ trainer       trainer: `PeerRequest`                     `PeerReply`
 ============  =========================================  ==========================
 
 The same for Unix sockets, TCP and in process: the address chooses. Over TCP both ends prove
-the run's secret.
+the run's secret, beyond loopback within TLS, unless `Wires.way` says "plain".
 
 Waits: to connect, `CONNECT_S` at most. Any thread.
 """
@@ -39,7 +39,7 @@ from paceline.messages.watching import (
 from paceline.timing import Clock
 from paceline.transport.connection import Connection, MessageType
 from paceline.transport.frames import CONTROL_LIMITS, DATA_LIMITS, Limits
-from paceline.transport.handshake import Hello, HelloCheck, Secret
+from paceline.transport.handshake import Hello, HelloCheck, Secret, Security, Way
 from paceline.transport.listener import DEFAULT_BOUNDS, Bounds, Listener
 from paceline.transport.opening import connect, listen
 from paceline.transport.service import Service
@@ -79,6 +79,13 @@ class Wires(NamedTuple):
     clock: Clock
     connect_s: float = CONNECT_S
     secret: Secret | None = None  # of the run; does not print
+    previous_secret: Secret | None = None  # that a listener accepts as well
+    way: Way | None = None  # "plain": by word, without TLS; see `Security`
+
+    @property
+    def security(self) -> Security:
+        """What closes the links over TCP."""
+        return Security(self.secret, self.previous_secret, self.way)
 
     def listen_as_coordinator(self, address: str, service: Service) -> Listener:
         """Let everyone of the run in."""
@@ -146,7 +153,7 @@ class Wires(NamedTuple):
     ) -> Connection:
         hello = Hello(run=self.run, role=self.role, incarnation=incarnation)
         return connect(
-            address, hello, reply_type, limits, self.clock, self.connect_s, self.secret
+            address, hello, reply_type, limits, self.clock, self.connect_s, self.security
         )
 
     def _listen_to(
@@ -155,7 +162,7 @@ class Wires(NamedTuple):
         return listen(
             address,
             service,
-            hello_check=HelloCheck(self.run, COORDINATOR, kinds, self.secret),
+            hello_check=HelloCheck(self.run, COORDINATOR, kinds, self.security),
             request_type=lambda role: _REQUESTS[role_kind(role)],
             clock=self.clock,
             limits=CONTROL_LIMITS,
@@ -168,7 +175,7 @@ class Wires(NamedTuple):
         return listen(
             address,
             service,
-            hello_check=HelloCheck(self.run, self.role, {"trainer"}, self.secret),
+            hello_check=HelloCheck(self.run, self.role, {"trainer"}, self.security),
             request_type=lambda _: request_type,
             clock=self.clock,
             limits=DATA_LIMITS,

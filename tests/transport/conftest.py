@@ -58,3 +58,10 @@ def tcp() -> Iterator[TcpCorridor]:
 @pytest.fixture
 def service() -> Memory:
     return Memory()
+
+
+@pytest.fixture
+def tls() -> Iterator[TcpCorridor]:
+    opened = TcpCorridor(way="tls")
+    yield opened
+    opened.close()

@@ -38,12 +38,22 @@ from collections.abc import Iterable
 from typing import final
 
 from paceline.errors import ForeignPeer, FrameRefused, PeerLost, UsageError
-from paceline.transport.frames import MAGIC, NO_TLS_HERE, TLS_BEGINNING
+from paceline.transport.frames import (
+    MAGIC,
+    NO_TLS_HERE,
+    TLS_BEGINNING,
+    Kind,
+    Preamble,
+    encode_preamble,
+)
 from paceline.transport.streams.sealed import Sealed
 
 RECORD_BYTES = 16 << 10
 MOST_AT_ONCE = 4 * RECORD_BYTES  # sealed under the lock, while nobody can read
 _ALERT = b"\x15"
+_RECORD_HEADER_BYTES = 5
+# How a frame that says why somebody closes goes on after as many bytes.
+_FAREWELL = encode_preamble(Preamble(Kind.ERROR, 0, 0, 0))[_RECORD_HEADER_BYTES:8]
 
 
 @final
@@ -277,6 +287,8 @@ class TlsSocket(Sealed):
         except ssl.SSLEOFError as error:
             raise ConnectionError("the other end has closed the connection") from error
         except ssl.SSLError as error:
+            if not self._is_known and self._is_farewell():
+                raise ForeignPeer(NO_TLS_HERE) from error
             raise FrameRefused(f"expected TLS 1.3: {error.reason or error}") from error
         self._is_open, self._read_needs = True, select.POLLIN
         return True
@@ -296,6 +308,17 @@ class TlsSocket(Sealed):
             raise FrameRefused(f"expected TLS, got {first!r}")
         self._is_known = True
         return True
+
+    def _is_farewell(self) -> bool:
+        """Whether OpenSSL, in the same call in which it spoke, has read into a farewell.
+
+        It took what it holds to be the beginning of a record.
+        """
+        try:
+            rest = socket.socket.recv(self._tls, len(_FAREWELL), socket.MSG_PEEK)
+        except OSError:
+            return False
+        return rest == _FAREWELL
 
 
 def _together(views: Iterable[memoryview]) -> memoryview:

@@ -93,8 +93,8 @@ def wait_local_run(
     how the job failed. Without a fork server that outlives the job it has its own.
 
     Over TCP processes listen at ports of ``host``, an IP address of this machine, and prove
-    the run's secret to each other, which they get by environment. Beyond loopback nothing
-    is encrypted, and the logs warn of it.
+    the run's secret to each other, which they get by environment; beyond loopback within
+    TLS.
 
     Raises:
         UsageError: the folder or the place of the cuts belongs to another job, there is

@@ -107,6 +107,25 @@ def test_many_replies_of_one_record_are_all_read() -> None:
     theirs.close()
 
 
+def test_opened_bytes_are_read_though_there_is_no_room_to_write() -> None:
+    mine, theirs = tls_pair()
+    fill(mine)
+    send_all(theirs, b"ab")
+    assert receive_all(mine, 1) == b"a"
+    assert wait_events(mine, select.POLLIN, 0) & select.POLLIN
+    assert receive_all(mine, 1) == b"b"
+    assert not wait_events(mine, select.POLLIN, 0)
+    mine.close()
+    theirs.close()
+
+
+def fill(sock: TlsSocket) -> None:
+    """Leave no room, not for one record."""
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            socket.socket.send(sock._tls, bytes(RECORD_BYTES))
+
+
 # ------------------------------------------------------------- large, both ways, at once
 
 
@@ -236,18 +255,31 @@ class FakeTls:
     def __init__(self) -> None:
         self.reads: list[Exception | bytes] = []
         self.writes: list[Exception | int] = []
+        self.owner: TlsSocket | None = None
+        self.calls: list[str] = []
+
+    def _called(self, name: str) -> None:
+        assert self.owner is not None
+        assert self.owner._lock.locked(), f"{name} beside another call"
+        self.calls.append(name)
 
     def wrap_socket(self, sock: socket.socket, **_: object) -> "FakeTls":
         self.fileno, self.close = sock.fileno, sock.close
         return self
 
     def do_handshake(self) -> None:
-        pass
+        self._called("do_handshake")
+
+    def getpeercert(self, *, binary_form: bool) -> bytes:
+        self._called("getpeercert")
+        return bytes(binary_form)
 
     def pending(self) -> int:
+        self._called("pending")
         return 0
 
     def recv_into(self, view: memoryview) -> int:
+        self._called("recv_into")
         found = self.reads.pop(0)
         if isinstance(found, Exception):
             raise found
@@ -255,6 +287,7 @@ class FakeTls:
         return len(found)
 
     def send(self, view: memoryview) -> int:
+        self._called("send")
         found = self.writes.pop(0)
         if isinstance(found, Exception):
             raise found
@@ -264,9 +297,8 @@ class FakeTls:
 def test_a_read_that_wants_to_write_waits_for_room_and_the_reverse() -> None:
     mine, theirs = tcp_pair()
     fake = FakeTls()
-    ours = TlsSocket(mine, fake, is_listener=False)  # type: ignore[arg-type]
-    with ours._lock:
-        assert ours._shake()
+    ours = fake.owner = TlsSocket(mine, fake, is_listener=False)  # type: ignore[arg-type]
+    assert ours.shake() is not None
     both = select.POLLIN | select.POLLOUT
     assert ours.needs(select.POLLIN) == select.POLLIN
     assert ours.needs(select.POLLOUT) == select.POLLOUT
@@ -288,6 +320,38 @@ def test_a_read_that_wants_to_write_waits_for_room_and_the_reverse() -> None:
     theirs.close()
 
 
+def test_no_two_calls_are_made_on_one_tls_object() -> None:
+    mine, theirs = tcp_pair()
+    fake = FakeTls()
+    ours = fake.owner = TlsSocket(mine, fake, is_listener=False)  # type: ignore[arg-type]
+    fake.reads, fake.writes = [b"x", b"y"], [1, 1]
+    assert ours.shake() is not None
+    ours.recv_into(memoryview(bytearray(1)))
+    ours.recvmsg_into([memoryview(bytearray(1))])
+    ours.send(memoryview(b"x"))
+    ours.sendmsg([memoryview(b"x")])
+    ours.has_unread()
+    ours.needs(select.POLLIN)
+    ours.may_read(select.POLLOUT)
+    made = {"do_handshake", "getpeercert", "recv_into", "send", "pending"}
+    assert set(fake.calls) == made
+    ours.close()
+    theirs.close()
+
+
+def test_a_socket_that_is_shut_does_not_read_on_without_tls() -> None:
+    """Another thread may be about to read just then."""
+    mine, theirs = tls_pair()
+    send_all(theirs, b"within")
+    assert select.select([mine], [], [], PATIENCE_S)[0]
+    mine.shutdown(socket.SHUT_RDWR)
+    view = bytearray(100)
+    assert view[: mine.recv_into(memoryview(view))] == b"within"
+    assert mine.recv_into(memoryview(view)) == 0
+    mine.close()
+    theirs.close()
+
+
 def test_a_connection_gives_up_a_request_that_was_sealed_only_in_part() -> None:
     """What follows would go out behind half of it."""
     mine, theirs = tls_pair()
@@ -295,9 +359,7 @@ def test_a_connection_gives_up_a_request_that_was_sealed_only_in_part() -> None:
     connection = StreamConnection(
         mine, "a test", welcome, OpenRequests(Said), DATA_LIMITS, CLOCK
     )
-    with contextlib.suppress(BlockingIOError):  # no room is left, not for one record
-        while True:
-            socket.socket.send(mine._tls, bytes(RECORD_BYTES))
+    fill(mine)
     with pytest.raises(DeadlineExceeded, match="the peer takes no request"):
         connection.submit(Say("x"), timeout_s=0.02)
     with pytest.raises(PeerLost, match="sent only in part"):

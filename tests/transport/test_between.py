@@ -207,7 +207,7 @@ def test_every_flipped_bit_ends_the_connection_and_no_wrong_value_comes(
         flip = Flip(direction, rng.randrange(*sizes[direction]), rng.randrange(8))
         with Relay(corridor.where, flip) as relay:
             connection = connect_through(relay, corridor)
-            with pytest.raises(TransportError):
+            with pytest.raises(PeerLost):  # a loss like others: asked anew
                 talk(connection)
             corridor.close()
         assert flip.is_done
@@ -262,7 +262,7 @@ def test_a_damaged_value_is_refused_in_words(
         marks.update(up=b"never", down=b"going")
         connection = connect_through(relay, corridor)
         place = np.zeros(10, np.uint8)
-        with pytest.raises(TransportError, match=words):
+        with pytest.raises(PeerLost, match=words):
             connection.call(
                 Say("x"), [b"going down"], timeout_s=PATIENCE_S, landing=lambda *_: [place]
             )
@@ -292,7 +292,7 @@ def test_a_landing_is_not_asked_about_a_damaged_header(
 
     with Relay(corridor.where, damage) as relay:
         connection = connect_through(relay, corridor)
-        with pytest.raises(TransportError, match="a frame's header does not match"):
+        with pytest.raises(PeerLost, match="a frame's header does not match"):
             connection.call(Say("header"), [bytes(5)], timeout_s=PATIENCE_S, landing=land)
         corridor.close()
     assert not asked

@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import msgspec
 import xxhash
 
-from paceline.errors import FrameRefused
+from paceline.errors import FrameDamaged, FrameRefused
 
 if TYPE_CHECKING:
     import numpy as np
@@ -288,7 +288,8 @@ def parse_preamble(data: bytes | bytearray | memoryview, limits: Limits) -> Prea
     """Read the first `PREAMBLE_BYTES` of a frame.
 
     Raises:
-        FrameRefused: not a frame of this version, damaged, or over a limit.
+        FrameDamaged: its checksum does not hold.
+        FrameRefused: not a frame of this version, or over a limit.
     """
     fields = data[: _FIELDS.size]
     magic, version, kind, header_bytes, payload_bytes, request_id = _FIELDS.unpack(fields)
@@ -303,16 +304,27 @@ def parse_preamble(data: bytes | bytearray | memoryview, limits: Limits) -> Prea
             f"expected frames of version {PROTOCOL_VERSION}, got version {version}: run "
             "the same paceline on both ends"
         )
-    # xxh32 is a bijection of each aligned group of four bytes while the others stand
-    # still, so one changed byte is always noticed, not only almost always.
-    (checksum,) = _CHECKSUM.unpack(data[_FIELDS.size : PREAMBLE_BYTES])
-    if checksum != xxhash.xxh32_intdigest(fields):
-        raise FrameRefused("the checksum of a frame's preamble does not match: damaged")
+    require_whole(data)
     if kind not in _KINDS:
         raise FrameRefused(f"a frame has the unknown kind {kind}")
     preamble = Preamble(_KINDS[kind], request_id, header_bytes, payload_bytes)
     _check_limits(preamble, limits, "a frame is not received")
     return preamble
+
+
+def require_whole(preamble: bytes | bytearray | memoryview) -> None:
+    """Compare the checksum of a preamble that begins as one of this version.
+
+    Raises:
+        FrameDamaged: it does not hold.
+    """
+    # xxh32 is a bijection of each aligned group of four bytes while the others stand
+    # still, so one changed byte is always noticed, not only almost always.
+    (checksum,) = _CHECKSUM.unpack(preamble[_FIELDS.size : PREAMBLE_BYTES])
+    if checksum != xxhash.xxh32_intdigest(preamble[: _FIELDS.size]):
+        raise FrameDamaged(
+            "the checksum of a frame's preamble does not match: damaged on the way"
+        )
 
 
 def parse_header(

@@ -11,12 +11,12 @@ from typing import final
 
 import xxhash
 
-from paceline.errors import FrameRefused
+from paceline.errors import FrameDamaged
 from paceline.transport.frames import CHECKSUM_BYTES
 
 _DAMAGED = (
-    "the checksum of a frame's {} does not match: damaged on the way; the connection is "
-    "closed, and what the frame carried is not used"
+    "the checksum of a frame's {} does not match: damaged on the way; what the frame "
+    "carried is not used"
 )
 
 
@@ -33,13 +33,13 @@ class FrameCheck:
         """The header without the checksum behind it, which holds.
 
         Raises:
-            FrameRefused: it does not.
+            FrameDamaged: it does not.
         """
         whole = memoryview(header)[:-CHECKSUM_BYTES]
         self._so_far = xxhash.xxh3_64(preamble)
         self._so_far.update(whole)
         if self._so_far.digest() != header[-CHECKSUM_BYTES:]:
-            raise FrameRefused(_DAMAGED.format("header"))
+            raise FrameDamaged(_DAMAGED.format("header"))
         return whole
 
     def expect(self, payload_bytes: int) -> list[memoryview]:
@@ -66,7 +66,7 @@ class FrameCheck:
         """A frame has come with its payload.
 
         Raises:
-            FrameRefused: the checksum does not hold.
+            FrameDamaged: the checksum does not hold.
         """
         if self._so_far.digest() != self._trailer:
-            raise FrameRefused(_DAMAGED.format("payload"))
+            raise FrameDamaged(_DAMAGED.format("payload"))

@@ -24,6 +24,7 @@ import msgspec
 from paceline.errors import (
     DeadlineExceeded,
     ForeignPeer,
+    FrameDamaged,
     FrameRefused,
     HandshakeRefused,
     PeerLost,
@@ -340,7 +341,9 @@ class StreamConnection(Connection):
             if frame.kind is not Kind.REPLY:
                 raise FrameRefused(f"expected a reply, got a frame of kind {frame.kind}")
         except TransportError as error:
-            self._lose(type(error)(f"{self.address}: {error}"))
+            # What was damaged on the way is whole the next time, like what was lost there.
+            kind = PeerLost if isinstance(error, FrameDamaged) else type(error)
+            self._lose(kind(f"{self.address}: {error}"))
             return False
         self._requests.file(frame.request_id, frame.message, frame.buffers)
         self._mailboxes.free(frame.request_id)

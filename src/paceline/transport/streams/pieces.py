@@ -46,6 +46,7 @@ from paceline.transport.frames import (
     allocate,
     parse_header,
     parse_preamble,
+    require_whole,
 )
 from paceline.transport.streams.checks import FrameCheck
 from paceline.transport.streams.sealed import Sealed
@@ -155,8 +156,11 @@ class FrameReader:
     def _next_part(self) -> Frame | None:
         """Look at the part that is whole and expect the next; the frame after the last."""
         if self._preamble is None:
+            checksum_bytes = 0
+            if self._check is not None:  # the version has been agreed on
+                require_whole(self._preamble_data)
+                checksum_bytes = CHECKSUM_BYTES
             self._preamble = parse_preamble(self._preamble_data, self._limits)
-            checksum_bytes = 0 if self._check is None else CHECKSUM_BYTES
             self._header_data = bytearray(self._preamble.header_bytes + checksum_bytes)
             self._expect([memoryview(self._header_data)])
             return None

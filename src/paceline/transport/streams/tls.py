@@ -64,7 +64,7 @@ class Certificate:
         """Make both, for a listener at ``where``.
 
         Raises:
-            UsageError: what makes them is not installed.
+            UsageError: what makes them is not installed, or OpenSSL does not take them.
         """
         pem, self.place = _made(where)
         self._context = _context(ssl.PROTOCOL_TLS_SERVER)
@@ -74,6 +74,8 @@ class Certificate:
         try:
             os.write(fd, pem)
             self._context.load_cert_chain(f"/proc/self/fd/{fd}")
+        except OSError as error:
+            raise UsageError(f"{where}: its certificate cannot be used: {error}") from error
         finally:
             os.close(fd)
 

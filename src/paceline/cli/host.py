@@ -44,6 +44,9 @@ def host(
             show_default="5m",
         ),
     ] = "5m",
+    plain: Annotated[
+        bool, typer.Option("--plain", help="Without TLS, as the launcher was told, too.")
+    ] = False,
     join_within: Annotated[
         str,
         typer.Option(
@@ -67,6 +70,7 @@ def host(
         folder=folder,
         orphan_after_s=parse_seconds("--orphan-after", orphan_after),
         join_within_s=parse_seconds("--join-within", join_within),
+        is_plain=plain,
     )
     try:
         _say(wait_host(plan, _say, SystemClock()))

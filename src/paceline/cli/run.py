@@ -123,6 +123,10 @@ def run(  # noqa: PLR0913  (the command line has one parameter for each option)
             show_default="1",
         ),
     ] = None,
+    plain: Annotated[
+        bool,
+        typer.Option("--plain", help="With --listen: between machines without TLS."),
+    ] = False,
     plugin: Annotated[
         list[str] | None,
         typer.Option(help="Module or .py file of yours that registers what servers need."),
@@ -162,7 +166,7 @@ def run(  # noqa: PLR0913  (the command line has one parameter for each option)
         "plugins": resolved(plugin, file_of(user_script)) if plugin else None,
         **_every(checkpoint_every),
     }
-    listening = _listening(listen, await_hosts)
+    listening = _listening(listen, await_hosts, is_plain=plain)
     # Checked before a folder is made.
     config = _config(chosen, JobDir(job_dir).read_config() if resume and job_dir else None)
     if listening is not None:
@@ -182,15 +186,20 @@ def run(  # noqa: PLR0913  (the command line has one parameter for each option)
     raise typer.Exit(result.verdict.exit_code)
 
 
-def _listening(listen: str | None, await_hosts: int | None) -> Listening | None:
+def _listening(
+    listen: str | None, await_hosts: int | None, *, is_plain: bool
+) -> Listening | None:
     hosts = 1 if await_hosts is None else await_hosts
     if listen is None:
+        if is_plain:
+            raise UsageError("--plain belongs to --listen: one machine's links stay on it")
         if await_hosts is not None:
             raise UsageError("--await-hosts belongs to --listen, where they join")
         return None
     if hosts < 1:
         raise UsageError(f"--await-hosts: expected at least 1, got {hosts}")
-    return Listening(tcp_address("--listen", listen), hosts, given_secret(os.environ))
+    address = tcp_address("--listen", listen)
+    return Listening(address, hosts, given_secret(os.environ), is_plain)
 
 
 def _tell_end(result: RunResult, *, as_json: bool) -> None:

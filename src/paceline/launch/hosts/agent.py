@@ -46,6 +46,7 @@ from paceline.launch.job import (
     hold_sockets,
     role_command,
     trainer_threads,
+    way_of,
 )
 from paceline.launch.processes import Child, ForkServer, Interrupts, end_all, wait_any
 from paceline.messages.hosts import (
@@ -75,7 +76,7 @@ class HostPlan(NamedTuple):
 
     ``launcher`` is where the job's launcher listens, ``address`` this machine's own, both
     ``tcp:``. Nothing is heard for ``orphan_after_s``: the host ends; before it has joined,
-    for ``join_within_s``.
+    for ``join_within_s``. ``is_plain``: without TLS, as the launcher has it.
     """
 
     launcher: TcpAddress
@@ -86,6 +87,7 @@ class HostPlan(NamedTuple):
     folder: Path | None = None
     orphan_after_s: float = 300.0
     join_within_s: float = 600.0
+    is_plain: bool = False
 
 
 @final
@@ -117,7 +119,8 @@ def wait_host(
             or end a process.
     """
     with Interrupts() as interrupts, contextlib.ExitStack() as stack:
-        wires = Wires("", HOST, clock, secret=plan.secret)
+        way = way_of(is_plain=plan.is_plain)
+        wires = Wires("", HOST, clock, secret=plan.secret, way=way)
         own = TcpAddress(plan.address, 0)
         listener = stack.enter_context(wires.listen_as_host(str(own), _Nobody()))
         link = PatientConnection(wires.to_launcher(str(plan.launcher)))
@@ -296,6 +299,7 @@ class _Agent:
             self._address(role),
             config.ranks_per_trainer if is_trainer else 1,
             self._plan.name,
+            self._plan.is_plain,
         )
         trainers = [w for w in self._wished.values() if role_kind(w.role) == "trainer"]
         processes = max(1, len(trainers)) * config.ranks_per_trainer

@@ -14,7 +14,7 @@ from paceline.ids import LAUNCHER
 from paceline.launch.hosts.door import HostsDoor, Wanted
 from paceline.launch.hosts.roster import Host, Roster
 from paceline.launch.hosts.sameness import described, versions
-from paceline.launch.job import JobDir, UserScript, Wires
+from paceline.launch.job import JobDir, UserScript, Wires, way_of
 from paceline.machine import machine_name
 from paceline.messages.hosts import HostJoined, JoinHost
 from paceline.timing import Clock
@@ -25,12 +25,13 @@ from paceline.transport.handshake import Secret
 class Listening(NamedTuple):
     """Where a run lets hosts in, and with how many it begins, this machine among them.
 
-    ``secret`` is the run's, if it is known beforehand.
+    ``secret`` is the run's, if it is known beforehand; ``is_plain``: without TLS.
     """
 
     address: TcpAddress
     hosts: int = 1
     secret: Secret | None = None
+    is_plain: bool = False
 
 
 def require_shared(config: JobConfig) -> None:
@@ -62,7 +63,8 @@ def open_door(
         UsageError: the address cannot be taken.
     """
     folder, config, script = job
-    wires = Wires(config.run, LAUNCHER, clock, connect_s=2.0, secret=secret)
+    way = way_of(is_plain=listening.is_plain)
+    wires = Wires(config.run, LAUNCHER, clock, connect_s=2.0, secret=secret, way=way)
     host, name = listening.address.host, machine_name()
     cores = len(os.sched_getaffinity(0))
     own = JoinHost(token="", name=name, address=host, cores=cores)

@@ -60,7 +60,7 @@ from paceline.launch.job.operating import (
     find_running,
 )
 from paceline.launch.job.sockets import hold_sockets, remove_sockets
-from paceline.launch.job.wiring import OBSERVER, Wires
+from paceline.launch.job.wiring import OBSERVER, Wires, way_of, wires_of
 from paceline.lazy_names import loader
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from paceline.ids import OPERATOR
 from paceline.launch.job.commands import resume_command
 from paceline.launch.job.files import read_secret
 from paceline.launch.job.folder import JobDir, RunFile
-from paceline.launch.job.wiring import Wires
+from paceline.launch.job.wiring import Wires, way_of
 from paceline.messages.shared import Message, Refusal, Waiting
 from paceline.timing import Clock, Deadline
 from paceline.transport.connection import Connection
@@ -125,7 +125,8 @@ def call_running(
 
     def reach() -> Connection:
         connect_s = max(0.1, deadline.remaining_s())
-        wires = Wires(run.run, role, clock, connect_s, read_secret(job.secret))
+        way = way_of(is_plain=run.is_plain)
+        wires = Wires(run.run, role, clock, connect_s, read_secret(job.secret), way=way)
         return connect(wires, run.coordinator)
 
     def look() -> None:

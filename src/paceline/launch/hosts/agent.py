@@ -226,12 +226,14 @@ class _Agent:
             JobFailed: as of `wait_host`.
         """
         silence = Deadline(self._clock, self._plan.orphan_after_s)
+        grace_s = GRACE_S
         try:
             while not interrupts.count:
                 running = {n: child.pid for n, child in self._children.items()}
                 now = structs.replace(report, running=running, ended=dict(self._ended))
                 answer = self._ask(link, now)
                 if isinstance(answer, Refusal):
+                    grace_s = 0.0  # others have their places: they would only be in the way
                     raise JobFailed(answer.text)
                 if isinstance(answer, HostOrders):
                     silence = Deadline(self._clock, self._plan.orphan_after_s)
@@ -248,7 +250,7 @@ class _Agent:
             _part(link, report, f"{self._plan.name} was told to stop")
             raise Interrupted("this machine was told to stop; the job goes on without it")
         finally:
-            end_all(self._children.values(), GRACE_S, self._clock)
+            end_all(self._children.values(), grace_s, self._clock)
             self._ports.close()
 
     def _ask(

@@ -53,10 +53,14 @@ Dial = Callable[[str], Connection]
 
 
 class Wanted(NamedTuple):
-    """With how many hosts a job begins, its own among them, and how long it waits."""
+    """With how many hosts a job begins, its own among them, and how long it waits.
+
+    ``check`` raises once waiting is in vain.
+    """
 
     hosts: int
     within_s: float
+    check: Callable[[], None] = lambda: None
 
 
 @final
@@ -95,7 +99,7 @@ class HostsDoor:
         """Start a role's process where it belongs; None: not yet, ask again.
 
         Raises:
-            JobFailed: not as many hosts as are wanted have come in time.
+            JobFailed: not as many hosts as are wanted have come in time, or can come.
         """
         with self._lock:
             if role != COORDINATOR and not self._has_begun():
@@ -158,6 +162,8 @@ class HostsDoor:
         """Whether all hosts that the job is to begin with have come."""
         count = len(self._roster.hosts)
         self._is_complete = self._is_complete or count >= self._wanted.hosts
+        if not self._is_complete:
+            self._wanted.check()
         if not self._is_complete and self._come_by.is_over():
             raise JobFailed(
                 f"the job was to begin with {self._wanted.hosts} machines (--await-hosts), "

@@ -33,10 +33,18 @@ def within(seconds: float, what: str, is_so: Any) -> Any:
 
 
 class HostedJob:
-    """A counting job whose launcher listens at loopback; hosts are started by hand."""
+    """A counting job whose launcher listens at loopback.
+
+    Hosts are started by hand, unless ``where`` says otherwise.
+    """
 
     def __init__(
-        self, folder: Path, *options: str, script: Sequence[str] = (), **more: Any
+        self,
+        folder: Path,
+        *options: str,
+        script: Sequence[str] = (),
+        where: Sequence[str] = ("--listen", "127.0.0.1:0"),
+        **more: Any,
     ) -> None:
         """Begin; ``script`` is the counting script's path, or arguments of it alone."""
         self.folder = folder
@@ -51,7 +59,7 @@ class HostedJob:
         self.output = folder / "launcher.txt"
         self.launcher = self.run(
             "launcher",
-            ["run", "--listen", "127.0.0.1:0", "--job-dir", str(self.job.path)],
+            ["run", *where, "--job-dir", str(self.job.path)],
             ["--checkpoints", str(folder / "cuts"), "--pace", "async", *options],
             [*script, "--out", str(self.verdict)],
             **more,

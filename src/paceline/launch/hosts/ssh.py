@@ -27,7 +27,7 @@ from typing import IO, NamedTuple, final
 
 from paceline.errors import JobFailed, UsageError
 from paceline.launch.job import SECRET, JobDir
-from paceline.launch.processes import Child, end_all, explain_exit, wait_any
+from paceline.launch.processes import Child, describe_exit, end_all, wait_any
 from paceline.timing import Clock, Deadline
 from paceline.transport.address import TcpAddress
 from paceline.transport.handshake import Secret
@@ -239,7 +239,7 @@ class SshHosts:
 
     def _end(self, child: Child) -> None:
         status, words = child.reap(), child.last_lines(5)
-        told = f"ssh to {child.role} has ended with {explain_exit(status, words)}"
+        told = f"ssh to {child.role} has ended with {describe_exit(status)}"
         last = f": {words[-1]}" if words else ""
         self._say(f"{told}{last}; a host that is gone is not started again")
         tried = shlex.join([*_connecting(self._wish), child.role, "true"])

@@ -1,6 +1,7 @@
 """Hosts that the launcher starts by ssh take part, and go with it, however it goes."""
 
 import json
+import os
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -105,6 +106,27 @@ def test_a_host_whose_ssh_is_killed_is_lost_to_the_job(
     assert "a host that is gone is not started again" in job.said()
     within(30.0, "the host is lost", lambda: "(b, tcp:127.0.0.1:" in job.said())
     assert job.launcher.poll() is None
+
+
+def test_a_host_that_has_not_joined_ends_with_its_stdin_too(tmp_path: Path) -> None:
+    output = tmp_path / "said.txt"
+    with output.open("wb") as said:
+        host = subprocess.Popen(
+            [*PACELINE, "host", "--join", "127.0.0.1:9", "--end-with-stdin"],
+            env={**os.environ, "PACELINE_SECRET_FILE": str(tmp_path / "none")},
+            stdin=subprocess.PIPE,
+            stdout=said,
+            stderr=subprocess.STDOUT,
+        )
+    assert host.stdin is not None
+    host.stdin.write(b"ab" * 32 + b"\n")
+    host.stdin.flush()
+    within(30.0, "it waits", lambda: "waiting for the launcher" in output.read_text())
+
+    host.stdin.close()
+
+    assert host.wait(10.0) == 75
+    assert "was told to stop, and has not joined" in output.read_text()
 
 
 @pytest.mark.parametrize("ssh", [pytest.param("sshd", marks=REAL)], indirect=True)

@@ -32,11 +32,13 @@ def ssh(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
 
 
 @pytest.fixture
-def jobs() -> Iterator[list[HostedJob]]:
+def jobs(tmp_path: Path) -> Iterator[list[HostedJob]]:
     begun: list[HostedJob] = []
     yield begun
     for job in begun:
         job.close()
+    for process in of_job(tmp_path):
+        process.kill()
 
 
 def where(folder: Path, ssh: str, hosts: str = "a,b") -> tuple[str, ...]:
@@ -119,13 +121,17 @@ def test_a_host_that_has_not_joined_ends_with_its_stdin_too(tmp_path: Path) -> N
             stderr=subprocess.STDOUT,
         )
     assert host.stdin is not None
-    host.stdin.write(b"ab" * 32 + b"\n")
-    host.stdin.flush()
-    within(30.0, "it waits", lambda: "waiting for the launcher" in output.read_text())
+    try:
+        host.stdin.write(b"ab" * 32 + b"\n")
+        host.stdin.flush()
+        within(30.0, "it waits", lambda: "waiting for the launcher" in output.read_text())
 
-    host.stdin.close()
+        host.stdin.close()
 
-    assert host.wait(10.0) == 75
+        assert host.wait(10.0) == 75
+    finally:
+        host.kill()
+        host.wait(10.0)
     assert "was told to stop, and has not joined" in output.read_text()
 
 

@@ -41,7 +41,7 @@ def jobs(tmp_path: Path) -> Iterator[list[HostedJob]]:
         process.kill()
 
 
-def where(folder: Path, ssh: str, hosts: str = "a,b") -> tuple[str, ...]:
+def by_ssh(folder: Path, ssh: str, hosts: str = "a,b") -> tuple[str, ...]:
     return ("--hosts", hosts, "--ssh", ssh, "--remote", as_here(folder))
 
 
@@ -63,7 +63,7 @@ def test_two_hosts_by_ssh_count_exactly_and_leave_nothing(
     ssh: str, tmp_path: Path, jobs: list[HostedJob]
 ) -> None:
     small = ("--records", "1600", "--epochs", "1")
-    job = HostedJob(tmp_path, *THREE, where=where(tmp_path, ssh), script=small)
+    job = HostedJob(tmp_path, *THREE, ssh=by_ssh(tmp_path, ssh), script=small)
     jobs.append(job)
 
     assert job.end()["exact"]
@@ -82,7 +82,7 @@ def test_two_hosts_by_ssh_count_exactly_and_leave_nothing(
 def test_a_launcher_that_is_killed_takes_its_hosts_with_it(
     ssh: str, tmp_path: Path, jobs: list[HostedJob]
 ) -> None:
-    job = HostedJob(tmp_path, *THREE, where=where(tmp_path, ssh), script=LONG)
+    job = HostedJob(tmp_path, *THREE, ssh=by_ssh(tmp_path, ssh), script=LONG)
     jobs.append(job)
     within(60.0, "a few records count", lambda: job.records() > 200)
     assert len(list(tmp_path.glob("runs/*-host-*/logs/server-*.log"))) == 2
@@ -96,7 +96,7 @@ def test_a_launcher_that_is_killed_takes_its_hosts_with_it(
 def test_a_host_whose_ssh_is_killed_is_lost_to_the_job(
     ssh: str, tmp_path: Path, jobs: list[HostedJob]
 ) -> None:
-    job = HostedJob(tmp_path, *THREE, where=where(tmp_path, ssh), script=LONG)
+    job = HostedJob(tmp_path, *THREE, ssh=by_ssh(tmp_path, ssh), script=LONG)
     jobs.append(job)
     within(60.0, "a few records count", lambda: job.records() > 200)
     children = psutil.Process(job.launcher.pid).children()
@@ -141,7 +141,7 @@ def test_a_host_that_refuses_the_key_fails_the_job_in_its_own_words(
 ) -> None:
     named = ["--job-dir", str(tmp_path / "job"), "--checkpoints", str(tmp_path / "cuts")]
     ran = subprocess.run(
-        [*PACELINE, "run", *where(tmp_path, ssh, "a,stranger"), *named, str(COUNTING)],
+        [*PACELINE, "run", *by_ssh(tmp_path, ssh, "a,stranger"), *named, str(COUNTING)],
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,

@@ -4,7 +4,6 @@ import contextlib
 import getpass
 import os
 import signal
-import socket
 import sys
 import threading
 from collections.abc import Mapping
@@ -17,6 +16,7 @@ from paceline.cli.seconds import parse_seconds
 from paceline.errors import PREEMPTED_EXIT_CODE, Interrupted
 from paceline.launch.hosts import HostPlan, wait_host
 from paceline.launch.job import given_secret, tcp_address
+from paceline.machine import machine_name
 from paceline.timing import SystemClock
 from paceline.transport.handshake import Secret
 from paceline.transport.streams import own_host
@@ -72,7 +72,7 @@ def host(
     plan = HostPlan(
         launcher=launcher,
         address=tcp_address("--advertise", f"[{own}]:0" if ":" in own else f"{own}:0").host,
-        name=name or socket.gethostname(),
+        name=name or machine_name(),
         cores=len(os.sched_getaffinity(0)),
         secret=_secret({} if end_with_stdin else os.environ),
         folder=folder,

@@ -104,7 +104,8 @@ def _join(place: Place) -> Session:
         raise UsageError(f"this process is {place.role}; only a trainer connects")
     config = JobDir(place.job_dir).read_config()
     load_plugins(config.plugins)
-    wires = Wires(place.run, place.role, SystemClock(), secret=place.secret)
+    near = place.sockets if place.host else None
+    wires = Wires(place.run, place.role, SystemClock(), secret=place.secret, near=near)
     doors = door_addresses(place)
     seat = take_seat(
         place.role,

@@ -42,6 +42,7 @@ from paceline.launch.job import (
 )
 from paceline.launch.processes import Child, ForkServer, Interrupts, Watched
 from paceline.launch.supervise import CoordinatorLink, Ended, Launcher, Supervision
+from paceline.machine import machine_name
 from paceline.store.journal import wait_until_free
 from paceline.timing import Clock, Deadline
 from paceline.transport.connection import Connection
@@ -158,6 +159,7 @@ class _Ground(NamedTuple):
     environment: Mapping[str, str]
     addresses: Mapping[str, str]  # {coordinator or server: where it listens}
     secret: Secret | None
+    has_hosts: bool  # others may join
 
     def open_door(
         self,
@@ -193,6 +195,7 @@ class _Ground(NamedTuple):
             self.secret,
             self.addresses.get(role, ""),
             config.ranks_per_trainer if role_kind(role) == "trainer" else 1,
+            machine_name() if self.has_hosts else "",
         )
         return role_command(place, script, self.environment, self.threads)
 
@@ -253,7 +256,7 @@ def _open_ground(
         stack.callback(remove_secret, job.secret)
     coordinator = addresses[COORDINATOR]
     job.write_run(RunFile(config.run, coordinator, str(sockets), os.getpid()))
-    return _Ground(run, sockets, base, addresses, secret)
+    return _Ground(run, sockets, base, addresses, secret, listening is not None)
 
 
 def _servers(config: JobConfig) -> list[str]:

@@ -111,9 +111,8 @@ def wait_host(
         How it ended, in words: the job is over.
 
     Raises:
-        UsageError: this machine cannot take part: it is not reached, or has another script,
-            or cannot reach the checkpoints;
-            or what answers is no launcher with this secret.
+        UsageError: this machine cannot take part: it is not reached, has another script,
+            cannot reach the checkpoints, or what answers is no launcher with this secret.
         JobFailed: it was lost to the job, or heard nothing for too long, or could not start
             or end a process.
         Interrupted: it was told to stop.
@@ -299,6 +298,7 @@ class _Agent:
             self._plan.secret,
             self._address(role),
             config.ranks_per_trainer if is_trainer else 1,
+            self._plan.name,
         )
         trainers = [w for w in self._wished.values() if role_kind(w.role) == "trainer"]
         processes = max(1, len(trainers)) * config.ranks_per_trainer

@@ -5,7 +5,6 @@ Waits: see `HostsDoor`.
 
 import contextlib
 import os
-import socket
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -17,6 +16,7 @@ from paceline.launch.hosts.roster import Host, Roster
 from paceline.launch.hosts.sameness import described, versions
 from paceline.launch.hosts.ssh import SshHosts, SshWish
 from paceline.launch.job import JobDir, UserScript, Wires
+from paceline.machine import machine_name
 from paceline.messages.hosts import HostJoined, JoinHost
 from paceline.timing import Clock
 from paceline.transport.address import TcpAddress
@@ -65,7 +65,7 @@ def open_door(
     """
     folder, config, script = job
     wires = Wires(config.run, LAUNCHER, clock, connect_s=2.0, secret=secret)
-    host, name = listening.address.host, socket.gethostname()
+    host, name = listening.address.host, machine_name()
     cores = len(os.sched_getaffinity(0))
     own = JoinHost(token="", name=name, address=host, cores=cores)
     roster = Roster(own, config.timeout_s, clock.now_s())

@@ -8,6 +8,7 @@ PACELINE_COORDINATOR  address of the coordinator
 PACELINE_ADDRESS      where the process listens; a trainer finds a place by itself
 PACELINE_SECRET       secret of the run, where roles listen at TCP ports
 PACELINE_SECRET_FILE  a file that holds it, for whoever starts a job or a host by hand
+PACELINE_HOST         what its machine is called, in a job of several
 PACELINE_SOCKETS      private folder of the job's Unix sockets
 PACELINE_LAUNCHER     process id of the launcher; without it the job has ended
 PACELINE_RANKS        processes of the trainer, where it has several
@@ -27,6 +28,7 @@ from typing import NamedTuple
 
 from paceline.errors import UsageError
 from paceline.ids import role_kind
+from paceline.machine import HOST
 from paceline.transport.handshake import Secret
 
 RUN = "PACELINE_RUN"
@@ -64,6 +66,7 @@ class Place(NamedTuple):
     secret: Secret | None = None  # with TCP only; does not print
     address: str = ""  # where it listens itself
     size: int = 1  # of a trainer: its processes
+    host: str = ""  # its machine, in a job of several
 
     def variables(self) -> dict[str, str]:
         """The environment that says so."""
@@ -80,6 +83,8 @@ class Place(NamedTuple):
             variables[SECRET] = self.secret.text()
         if self.address:
             variables[ADDRESS] = self.address
+        if self.host:
+            variables[HOST] = self.host
         return variables
 
 
@@ -123,6 +128,7 @@ def read_place(environ: Mapping[str, str]) -> Place | None:
         secret=Secret.parse(environ[SECRET], SECRET) if is_tcp else None,
         address=environ.get(ADDRESS, ""),
         size=int(size),
+        host=environ.get(HOST, ""),
     )
 
 

@@ -21,10 +21,12 @@ Waits: to connect, `CONNECT_S` at most. Any thread.
 """
 
 from collections.abc import Callable, Collection, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 from paceline.errors import UsageError
 from paceline.ids import COORDINATOR, HOST, LAUNCHER, OPERATOR, RoleKind, role_kind
+from paceline.launch.job.addresses import near_address
 from paceline.messages.data import DataReply, DataRequest
 from paceline.messages.hosts import HostJoined, HostOrders, HostReport, JoinHost
 from paceline.messages.peers import PeerReply, PeerRequest
@@ -83,6 +85,7 @@ class Wires(NamedTuple):
     clock: Clock
     connect_s: float = CONNECT_S
     secret: Secret | None = None  # of the run; does not print
+    near: Path | None = None  # sockets of this host, in a job of several
 
     def listen_as_coordinator(self, address: str, service: Service) -> Listener:
         """Let everyone of the run in."""
@@ -95,6 +98,12 @@ class Wires(NamedTuple):
     def listen_as_server(self, address: str, service: Service) -> Listener:
         """Let the trainers of the run in."""
         return self._listen_to_trainers(DataRequest, address, service, DEFAULT_BOUNDS)
+
+    def listen_near(self, address: str, service: Service) -> Listener | None:
+        """The same for those on the server's own host, where there are other hosts."""
+        if self.near is None:
+            return None
+        return self.listen_as_server(near_address(self.near, address), service)
 
     def listen_as_trainer(self, addresses: Sequence[str], service: Service) -> Listener:
         """Let the other trainers of the run in, at the first address that can be taken.
@@ -142,7 +151,7 @@ class Wires(NamedTuple):
     def to_server(self) -> Callable[[str, int], Connection]:
         """How a trainer reaches a server: (address, incarnation) -> connection."""
         return lambda address, incarnation: self._connect(
-            address, incarnation, DataReply, DATA_LIMITS
+            self._nearest(address), incarnation, DataReply, DATA_LIMITS
         )
 
     def to_coordinator_as_launcher(self, address: str) -> Callable[[], Connection]:
@@ -158,6 +167,12 @@ class Wires(NamedTuple):
         """A connection that changes a running job from outside."""
         assert self.role == OPERATOR
         return self._connect(address, 0, _DONE)
+
+    def _nearest(self, address: str) -> str:
+        if self.near is None:
+            return address
+        near = near_address(self.near, address)
+        return near if Path(near.removeprefix("unix:")).exists() else address
 
     def _connect(
         self,

@@ -123,7 +123,8 @@ def run_server(
         UsageError: a plugin cannot be imported.
     """
     load_plugins(config.plugins)
-    wires = Wires(config.run, place.role, SystemClock(), secret=place.secret)
+    near = place.sockets if place.host else None
+    wires = Wires(config.run, place.role, SystemClock(), secret=place.secret, near=near)
     with contextlib.ExitStack() as stack:
         service = open_server(stack, job, config, wires, place.address, place.coordinator)
         while not ending.is_set() and not service.wait_over(LOOK_EVERY_S):
@@ -152,6 +153,8 @@ def open_server(
     service = ServerService(wires.role, config, address, to_coordinator, store, wires.clock)
     stack.callback(service.close)
     stack.enter_context(wires.listen_as_server(address, service))
+    if (near := wires.listen_near(address, service)) is not None:
+        stack.enter_context(near)
     service.start()
     return service
 

@@ -22,6 +22,7 @@ call it.
 
 import collections
 import contextlib
+import itertools
 import logging
 import os
 import secrets
@@ -59,6 +60,8 @@ from paceline.transport.streams.sockets import Door, prepare
 
 logger = logging.getLogger("paceline.transport")
 
+_numbers = itertools.count(1)  # of connections: a service may have two listeners
+
 
 @final
 class StreamListener(Listener):
@@ -89,13 +92,12 @@ class StreamListener(Listener):
         self._epoll = select.epoll()
         self._epoll.register(self._wake, select.EPOLLIN)
         self._epoll.register(door.socket, select.EPOLLIN | select.EPOLLONESHOT)
-        # Guards changes of the seven fields below; single reads need no lock.
+        # Guards changes of the six fields below; single reads need no lock.
         self._lock = threading.Lock()
         self._links: dict[int, Link] = {}  # {descriptor: link}
         self._strangers: dict[int, Link] = {}  # {descriptor: link}, the oldest first
         self._num_peers = 0  # links whose peer is known
         self._counts: collections.Counter[str] = collections.Counter()
-        self._last_connection = 0
         self._look_around_at = Deadline(clock, self._look_around_s)
         self._is_closing = False
         self._threads = [
@@ -226,8 +228,7 @@ class StreamListener(Listener):
                 return False
             self._num_peers += 1
             self._strangers.pop(link.fd, None)
-            self._last_connection += 1
-            number = self._last_connection
+        number = next(_numbers)
         peer = Peer(hello.role, hello.run, hello.incarnation, number)
         link.greeted(peer, decoder, self._limits)
         return True

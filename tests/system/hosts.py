@@ -42,14 +42,16 @@ class HostedJob:
         *options: str,
         script: Sequence[str] = (),
         machines: Sequence[Machine] = (),
+        ssh: Sequence[str] = (),
         **more: Any,
     ) -> None:
         """Begin; ``script`` is the counting script's path, or arguments of it alone.
 
-        With ``machines`` the launcher is on the first, and each host on one of the others.
+        With ``machines`` the launcher is on the first, and each host on one of the others;
+        ``ssh`` are options by which it starts hosts itself.
         """
         self.folder, self.machines = folder, machines
-        where = tcp(machines[0]) if machines else "127.0.0.1:0"
+        where = ["--listen", tcp(machines[0]) if machines else "127.0.0.1:0"]
         if not script or script[0].startswith("--"):
             script = (str(COUNTING), *script)
         self.job = JobDir(folder / "job")
@@ -61,7 +63,7 @@ class HostedJob:
         self.output = folder / "launcher.txt"
         self.launcher = self.run(
             "launcher",
-            ["run", "--listen", where, "--job-dir", str(self.job.path)],
+            ["run", *(ssh or where), "--job-dir", str(self.job.path)],
             ["--checkpoints", str(folder / "cuts"), "--pace", "async", *options],
             [*script, "--out", str(self.verdict)],
             on=0,

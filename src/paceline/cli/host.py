@@ -1,8 +1,12 @@
 """``paceline host``: bring this machine to a job that runs on another one."""
 
+import contextlib
 import getpass
 import os
+import signal
 import sys
+import threading
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -47,6 +51,13 @@ def host(
     plain: Annotated[
         bool, typer.Option("--plain", help="Without TLS, as the launcher was told, too.")
     ] = False,
+    end_with_stdin: Annotated[
+        bool,
+        typer.Option(
+            "--end-with-stdin",
+            help="Read the secret from standard input, and end when that is closed.",
+        ),
+    ] = False,
     join_within: Annotated[
         str,
         typer.Option(
@@ -66,12 +77,14 @@ def host(
         address=tcp_address("--advertise", f"[{own}]:0" if ":" in own else f"{own}:0").host,
         name=name or machine_name(),
         cores=len(os.sched_getaffinity(0)),
-        secret=_secret(),
+        secret=_secret({} if end_with_stdin else os.environ),
         folder=folder,
         orphan_after_s=parse_seconds("--orphan-after", orphan_after),
         join_within_s=parse_seconds("--join-within", join_within),
         is_plain=plain,
     )
+    if end_with_stdin:
+        threading.Thread(target=_stop_with_stdin, daemon=True).start()
     try:
         _say(wait_host(plan, _say, SystemClock()))
     except Interrupted as interrupted:
@@ -83,8 +96,16 @@ def _say(text: str) -> None:
     print(f"paceline: {text}", file=sys.stderr)
 
 
-def _secret() -> Secret:
-    if (given := given_secret(os.environ)) is not None:
+def _stop_with_stdin() -> None:
+    """Whoever has started this process by ssh is gone once nothing more can be read."""
+    with contextlib.suppress(OSError):
+        while os.read(0, 4096):
+            pass
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+def _secret(environ: Mapping[str, str]) -> Secret:
+    if (given := given_secret(environ)) is not None:
         return given
     if sys.stdin.isatty():
         return Secret.parse(getpass.getpass("the run's secret: "), "standard input")

@@ -1,6 +1,7 @@
 """The launcher's door dials back who joins, and wakes the launcher with what is new."""
 
 import queue
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, cast
@@ -175,3 +176,24 @@ def test_nothing_but_the_coordinator_starts_before_all_hosts_are_there(
     one.clock.advance(60.0)
     with pytest.raises(JobFailed, match=r"begin with 2 machines \(--await-hosts\), and 1"):
         one.door.start("server-0", start)
+
+
+def test_the_door_closes_once_the_last_orders_are_sent(doors: Callable[..., Doors]) -> None:
+    one = doors()
+    one.ask(COMING)
+    closing = threading.Thread(target=one.door.close)
+    closing.start()
+    were_open: list[bool] = []
+
+    def reply(answer: msgspec.Struct, _: object = ()) -> None:
+        if isinstance(answer, HostOrders) and answer.is_over:
+            closing.join(0.3)
+            were_open.append(closing.is_alive())
+
+    report = HostReport(host="host-1", token="b", running={}, ended={})
+    while not were_open:
+        one.door.received(PEER, report, [], reply)
+
+    assert were_open == [True]
+    closing.join(10.0)
+    assert not closing.is_alive()

@@ -117,6 +117,7 @@ def wait_host(
             cannot reach the checkpoints, or what answers is no launcher with this secret.
         JobFailed: it was lost to the job, or heard nothing for too long, or could not start
             or end a process.
+        Interrupted: it was told to stop.
     """
     with Interrupts() as interrupts, contextlib.ExitStack() as stack:
         way = way_of(is_plain=plan.is_plain)
@@ -126,7 +127,7 @@ def wait_host(
         link = PatientConnection(wires.to_launcher(str(plan.launcher)))
         stack.callback(link.close)
         message = JoinHost(uuid.uuid4().hex, plan.name, listener.address, plan.cores)
-        joined = _wait_joined(plan, link, message, say, clock)
+        joined = _wait_joined(plan, link, message, interrupts, say, clock)
         config = joined.config
         say(f"joined as {joined.host}: run {config.run}, started with {joined.script.path}")
         report = HostReport(host=joined.host, token=message.token, running={}, ended={})
@@ -152,12 +153,13 @@ def _wait_joined(
     plan: HostPlan,
     link: PatientConnection,
     message: JoinHost,
+    interrupts: Interrupts,
     say: Callable[[str], None],
     clock: Clock,
 ) -> HostJoined:
     deadline = Deadline(clock, plan.join_within_s)
     told = ""
-    while True:
+    while not interrupts.count:
         try:
             answer = link.call(message, JOIN_ANSWER_S)
         except ForeignPeer as error:
@@ -180,6 +182,7 @@ def _wait_joined(
             say(f"waiting for the launcher at {plan.launcher}: {why}")
             told = why
         link.pause()
+    raise Interrupted("this machine was told to stop, and has not joined")
 
 
 def _part(link: PatientConnection, report: HostReport, reason: str) -> None:
@@ -223,7 +226,7 @@ class _Agent:
         """Report and do as is wished, until the job is over.
 
         Raises:
-            JobFailed: as of `wait_host`.
+            JobFailed, Interrupted: as of `wait_host`.
         """
         silence = Deadline(self._clock, self._plan.orphan_after_s)
         grace_s = GRACE_S

@@ -53,10 +53,14 @@ Dial = Callable[[str], Connection]
 
 
 class Wanted(NamedTuple):
-    """With how many hosts a job begins, its own among them, and how long it waits."""
+    """With how many hosts a job begins, its own among them, and how long it waits.
+
+    ``check`` raises once waiting is in vain.
+    """
 
     hosts: int
     within_s: float
+    check: Callable[[], None] = lambda: None
 
 
 @final
@@ -78,9 +82,10 @@ class HostsDoor:
         self._wanted, self._come_by = wanted, Deadline(clock, wanted.within_s)
         self._is_complete = False  # once as many hosts were there as are wanted
         self._dial, self._say, self._clock = dial, say, clock
-        self._lock = threading.Lock()  # guards the roster, and the next two
+        self._lock = threading.Lock()  # guards the roster, and the next three
         self._children: dict[int, HostedChild] = {}
         self._starting: dict[str, int] = {}  # {role: number}
+        self._num_unsent = 0  # orders
         self._dials = threading.BoundedSemaphore(NUM_DIALS)
         self._over = threading.Event()
         self._changed = threading.Condition(self._lock)
@@ -95,7 +100,7 @@ class HostsDoor:
         """Start a role's process where it belongs; None: not yet, ask again.
 
         Raises:
-            JobFailed: not as many hosts as are wanted have come in time.
+            JobFailed: not as many hosts as are wanted have come in time, or can come.
         """
         with self._lock:
             if role != COORDINATOR and not self._has_begun():
@@ -130,10 +135,13 @@ class HostsDoor:
         with self._lock:
             changes, orders = self._roster.report(message, self._clock.now_s())
             said = self._take(changes)
-            self._changed.notify_all()
+            self._num_unsent += 1
         for line in said:
             self._say(line)
         reply(Refusal(kind="invalid", text=orders) if isinstance(orders, str) else orders)
+        with self._lock:
+            self._num_unsent -= 1
+            self._changed.notify_all()
 
     def disconnected(self, peer: Peer) -> None:
         """See `Service.disconnected`: a host may come back; silence alone loses it."""
@@ -143,7 +151,8 @@ class HostsDoor:
         deadline = Deadline(self._clock, TELL_S)
         with self._lock:
             self._roster.is_over = True
-            while self._roster.untold() and not deadline.is_over():
+            # Whoever closes us hangs up next: a host that is told must have been sent it.
+            while (self._roster.untold() or self._num_unsent) and not deadline.is_over():
                 self._changed.wait(deadline.remaining_s())
             untold = [f"{host.id} ({host.name})" for host in self._roster.untold()]
         self._over.set()
@@ -158,6 +167,8 @@ class HostsDoor:
         """Whether all hosts that the job is to begin with have come."""
         count = len(self._roster.hosts)
         self._is_complete = self._is_complete or count >= self._wanted.hosts
+        if not self._is_complete:
+            self._wanted.check()
         if not self._is_complete and self._come_by.is_over():
             raise JobFailed(
                 f"the job was to begin with {self._wanted.hosts} machines (--await-hosts), "

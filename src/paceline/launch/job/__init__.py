@@ -39,6 +39,7 @@ from paceline.launch.job.environment import (
     JOB_DIR,
     KEPT_MEMORY,
     ROLE,
+    SECRET,
     THREADS,
     Place,
     given_secret,

@@ -22,7 +22,7 @@ from paceline.transport.handshake import Secret
 from paceline.transport.streams import own_host
 
 
-def host(
+def host(  # noqa: PLR0913  (the command line has one parameter for each option)
     *,
     join: Annotated[
         str, typer.Option(help="Where the job's launcher listens: 10.0.0.1:7070.")

@@ -188,7 +188,7 @@ def run(  # noqa: PLR0913  (the command line has one parameter for each option)
         "plugins": resolved(plugin, file_of(user_script)) if plugin else None,
         **_every(checkpoint_every),
     }
-    wish = _ssh_wish(hosts, ssh, remote)
+    wish = _ssh_wish(hosts, ssh, remote)._replace(is_plain=plain)
     listening = _listening(listen, await_hosts, wish, is_plain=plain)
     # Checked before a folder is made.
     config = _config(chosen, JobDir(job_dir).read_config() if resume and job_dir else None)

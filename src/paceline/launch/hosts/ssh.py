@@ -46,11 +46,15 @@ _NAME = re.compile(r"(?:\w[\w.+-]*@)?[\w:][\w.:%-]*", re.ASCII)
 
 
 class SshWish(NamedTuple):
-    """Which hosts are to be started, by which ssh, and what is typed there first."""
+    """Which hosts are to be started, by which ssh, and what is typed there first.
+
+    ``is_plain``: they are to join without TLS.
+    """
 
     hosts: tuple[str, ...] = ()
     ssh: tuple[str, ...] = ("ssh",)
     remote: str = ""  # a shell's words; empty: `same_place`
+    is_plain: bool = False
 
 
 def parse_hosts(text: str) -> tuple[str, ...]:
@@ -81,6 +85,7 @@ def same_place() -> str:
 def ssh_command(wish: SshWish, host: str, join: str) -> list[str]:
     """The command line that makes a machine a host of the job at the address ``join``."""
     words = ["exec", "paceline", "host", "--join", join, "--name", host]
+    words += ["--plain"] if wish.is_plain else []
     there = shlex.join([*words, "--join-within", JOIN_WITHIN, "--end-with-stdin"])
     return [*_connecting(wish), host, f"{wish.remote or same_place()} && {there}"]
 

@@ -1,6 +1,5 @@
 """``paceline host``: bring this machine to a job that runs on another one."""
 
-import getpass
 import os
 import socket
 import sys
@@ -9,12 +8,12 @@ from typing import Annotated
 
 import typer
 
+from paceline.cli.jobs import ask_secret
 from paceline.cli.seconds import parse_seconds
 from paceline.errors import PREEMPTED_EXIT_CODE, Interrupted
 from paceline.launch.hosts import HostPlan, wait_host
-from paceline.launch.job import given_secret, tcp_address
+from paceline.launch.job import tcp_address
 from paceline.timing import SystemClock
-from paceline.transport.handshake import Secret
 from paceline.transport.streams import own_host
 
 
@@ -63,7 +62,7 @@ def host(
         address=tcp_address("--advertise", f"[{own}]:0" if ":" in own else f"{own}:0").host,
         name=name or socket.gethostname(),
         cores=len(os.sched_getaffinity(0)),
-        secret=_secret(),
+        secret=ask_secret(),
         folder=folder,
         orphan_after_s=parse_seconds("--orphan-after", orphan_after),
         join_within_s=parse_seconds("--join-within", join_within),
@@ -77,11 +76,3 @@ def host(
 
 def _say(text: str) -> None:
     print(f"paceline: {text}", file=sys.stderr)
-
-
-def _secret() -> Secret:
-    if (given := given_secret(os.environ)) is not None:
-        return given
-    if sys.stdin.isatty():
-        return Secret.parse(getpass.getpass("the run's secret: "), "standard input")
-    return Secret.parse(sys.stdin.readline(), "standard input")

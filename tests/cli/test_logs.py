@@ -8,7 +8,7 @@ import pytest
 from paceline.cli import logs as command
 from paceline.config import JobConfig
 from paceline.launch.job import RUNS, JobDir
-from paceline.launch.job.logs import PIECE_BYTES
+from paceline.launch.job.logs import LOG_PIECE_BYTES
 from tests.cli.running import STATUS, exit_code
 from tests.cli.test_finding import running
 
@@ -65,7 +65,7 @@ def test_a_kind_is_all_of_its_roles(job: JobDir, printed: Callable[..., list[str
 def test_lines_are_found_however_long_they_are(
     job: JobDir, printed: Callable[..., list[str]]
 ) -> None:
-    lines = ["x" * PIECE_BYTES, "y" * PIECE_BYTES, "z"]
+    lines = ["x" * LOG_PIECE_BYTES, "y" * LOG_PIECE_BYTES, "z"]
     job.log("server-0").write_text("before\n" + "\n".join(lines) + "\n")
     assert printed("server-0", "--lines", 3) == lines
     assert printed("server-0", "--lines", 0) == []

@@ -8,11 +8,13 @@ from typing import Annotated
 
 import typer
 
-from paceline.cli.jobs import ask_secret
 from paceline.cli.seconds import parse_seconds
 from paceline.errors import PREEMPTED_EXIT_CODE, Interrupted
 from paceline.launch.hosts import HostPlan, wait_host
-from paceline.launch.job import tcp_address
+from paceline.launch.job import (
+    ask_secret,
+    tcp_address,
+)
 from paceline.timing import SystemClock
 from paceline.transport.streams import own_host
 

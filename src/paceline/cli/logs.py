@@ -13,19 +13,20 @@ from typing import Annotated, Protocol, final
 
 import typer
 
-from paceline.cli.jobs import JOIN_HELP, named_job
 from paceline.cli.streams import Sturdy
 from paceline.errors import UsageError
 from paceline.launch.job import (
+    JOIN_HELP,
+    LOG_PIECE_BYTES,
     DoorLogs,
     JobDir,
     find_job,
     is_running,
     log_kind,
     log_sizes,
+    named_job,
     read_log,
 )
-from paceline.launch.job.logs import PIECE_BYTES
 from paceline.timing import SystemClock
 
 LOOK_EVERY_S = 0.25
@@ -38,13 +39,13 @@ def logs(
     job_dir: Annotated[
         str | None,
         typer.Argument(
-            metavar="[JOB_DIR|ROLE]",
+            metavar="JOB_DIR|ROLE",
             help="The job folder; default: that which runs, or ran last.",
         ),
     ] = None,
     role: Annotated[
         str | None,
-        typer.Argument(metavar="[ROLE]", help="trainer-0, or trainer: all of them."),
+        typer.Argument(metavar="ROLE", help="trainer-0, or trainer: all of them."),
     ] = None,
     *,
     join: Annotated[str | None, typer.Option(help=JOIN_HELP)] = None,
@@ -162,7 +163,7 @@ class _Reading:
     def _last(self, name: str, size: int, lines: int) -> list[bytes]:
         text, start = b"", size
         while start > 0 and text.count(b"\n") <= lines:
-            before = max(0, start - PIECE_BYTES)
+            before = max(0, start - LOG_PIECE_BYTES)
             text = self._source.read(name, before)[: start - before] + text
             start = before
         return _LINE.findall(text)[-lines:] if lines else []

@@ -6,8 +6,13 @@ from typing import Annotated
 
 import typer
 
-from paceline.cli.jobs import JOIN_HELP, named_job, shown_name
-from paceline.launch.job import call_until_done, find_running
+from paceline.launch.job import (
+    JOIN_HELP,
+    call_until_done,
+    find_running,
+    named_job,
+    shown_name,
+)
 from paceline.messages.watching import Scale
 from paceline.timing import SystemClock
 

@@ -10,15 +10,16 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from paceline.cli.jobs import JOIN_HELP, named_job
 from paceline.errors import StoreError, TransportError, UsageError
 from paceline.launch.job import (
+    JOIN_HELP,
     OBSERVER,
     JobDir,
-    Joined,
+    JobDoor,
     Wires,
     call_running,
     find_job,
+    named_job,
     resume_command,
     running_job,
 )
@@ -94,7 +95,7 @@ def ended_view(job: JobDir) -> StatusView | None:
     }
 
 
-def running_view(job: JobDir | Joined, clock: Clock) -> StatusView:
+def running_view(job: JobDir | JobDoor, clock: Clock) -> StatusView:
     """Ask the job's coordinator, for `ANSWER_S` at most: it may be coming back.
 
     Raises:

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from paceline.launch.hosts.log_pieces import (
     REPORT_BYTES,
     Stretch,
-    Taking,
-    Telling,
+    TakenLogs,
+    ToldLogs,
     may_tell,
     told_name,
 )
@@ -28,7 +28,7 @@ class Ends:
     def __init__(self) -> None:
         self.logs: dict[str, bytes] = defaultdict(bytes)
         self.kept: dict[str, bytes] = defaultdict(bytes)
-        self.telling, self.taking = Telling(), Taking()
+        self.telling, self.taking = ToldLogs(), TakenLogs()
 
     def grow(self, name: str, size: int) -> None:
         start = len(self.logs[name])
@@ -77,7 +77,7 @@ def test_all_of_each_log_arrives_once(
 
 
 def test_a_log_that_never_rests_does_not_keep_others_from_being_told() -> None:
-    telling = Telling()
+    telling = ToldLogs()
     loud, quiet = 10 * REPORT_BYTES, 5
     sizes = {"trainer-0": loud, "trainer-1": quiet}
 
@@ -94,14 +94,14 @@ def test_a_log_that_never_rests_does_not_keep_others_from_being_told() -> None:
 
 
 def test_an_answer_that_brings_nothing_is_no_progress() -> None:
-    telling = Telling()
+    telling = ToldLogs()
     assert not telling.answered({"trainer-0": 0})
     assert telling.answered({"trainer-0": 3})
     assert not telling.answered({"trainer-0": 3})
 
 
 def test_what_follows_a_gap_is_not_taken() -> None:
-    taking = Taking()
+    taking = TakenLogs()
     taking.took("host-1", "trainer-0", 3)
 
     def news(offset: int, text: bytes) -> bytes:

@@ -8,7 +8,7 @@ import pytest
 from paceline.errors import ForeignPeer, HandshakeRefused, TransportError, UsageError
 from paceline.ids import COORDINATOR, LAUNCHER, OPERATOR
 from paceline.launch.job import joining
-from paceline.launch.job.joining import DoorLogs, Joined
+from paceline.launch.job.joining import DoorLogs, JobDoor
 from paceline.launch.job.operating import call_until_done, running_job
 from paceline.launch.job.wiring import OBSERVER, Wires
 from paceline.messages.hosts import (
@@ -81,7 +81,7 @@ def launcher(stand_in: StandIn, coordinator: str) -> Iterator[TcpAddress]:
 def test_a_job_is_changed_by_who_knows_its_launcher_and_its_secret(
     launcher: TcpAddress, stand_in: StandIn
 ) -> None:
-    job = Joined(launcher, SECRET)
+    job = JobDoor(launcher, SECRET)
 
     call_until_done(job, Scale(trainers=2), CLOCK)
 
@@ -93,7 +93,7 @@ def test_a_job_is_changed_by_who_knows_its_launcher_and_its_secret(
 
 
 def test_logs_are_read_at_the_door(launcher: TcpAddress) -> None:
-    with closing(DoorLogs(Joined(launcher, SECRET), CLOCK)) as logs:
+    with closing(DoorLogs(JobDoor(launcher, SECRET), CLOCK)) as logs:
         assert logs.sizes() == {"trainer-0": 5}
         assert logs.is_over()
         assert logs.read("trainer-0", 0) == b"words"
@@ -105,7 +105,7 @@ def test_another_secret_is_refused_and_nothing_is_heard_of_it(
     launcher: TcpAddress, stand_in: StandIn
 ) -> None:
     with pytest.raises(UsageError, match="must belong to one run and have its secret"):
-        Joined(launcher, Secret.fresh()).place(CLOCK)
+        JobDoor(launcher, Secret.fresh()).place(CLOCK)
     assert stand_in.heard == []
 
 
@@ -114,7 +114,7 @@ def test_where_no_launcher_listens_the_error_says_what_it_needs(
 ) -> None:
     monkeypatch.setattr(joining, "ANSWER_S", 0.05)
     with pytest.raises(UsageError, match=r"no job is reached at 127.0.0.1:1: .*--listen"):
-        Joined(TcpAddress("127.0.0.1", 1), SECRET).place(CLOCK)
+        JobDoor(TcpAddress("127.0.0.1", 1), SECRET).place(CLOCK)
 
 
 @pytest.mark.parametrize("role", [OPERATOR, OBSERVER])

@@ -26,6 +26,7 @@ def test_a_log_is_read_from_where_one_is(tmp_path: Path) -> None:
     (tmp_path / "trainer-0.log").write_text("abcdef")
     assert read_log(tmp_path, "trainer-0", 2, most=3) == b"cde"
     assert read_log(tmp_path, "trainer-0", 6) == b""
+    assert read_log(tmp_path, "trainer-0", 1 << 63) == b""
 
 
 @pytest.mark.parametrize("name", ["../secret", "", "link", "pipe", "none", "a/b-1", "A"])

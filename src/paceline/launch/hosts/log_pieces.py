@@ -43,7 +43,7 @@ class Stretch(NamedTuple):
 
 
 @final
-class Telling:
+class ToldLogs:
     """What a host has told of its logs, as far as the launcher has said that it has it."""
 
     def __init__(self) -> None:
@@ -77,7 +77,7 @@ class Telling:
 
 
 @final
-class Taking:
+class TakenLogs:
     """How far the launcher has the logs of all hosts, and where each went on last."""
 
     def __init__(self) -> None:

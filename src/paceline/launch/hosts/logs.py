@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import final
 
-from paceline.launch.hosts.log_pieces import Taking, Telling, may_tell, told_name
+from paceline.launch.hosts.log_pieces import TakenLogs, ToldLogs, may_tell, told_name
 from paceline.launch.hosts.roster import Host
 from paceline.launch.job import JobDir, log_sizes, read_log
 from paceline.messages.hosts import AskLog, LogPiece
@@ -30,7 +30,7 @@ class HostLogs:
     def __init__(self, logs: Path, host: str) -> None:
         """Nothing was told yet; ``logs`` is the folder."""
         self._logs, self._host = logs, host
-        self._telling = Telling()
+        self._telling = ToldLogs()
 
     def news(self) -> tuple[tuple[LogPiece, ...], bool]:
         """What the launcher lacks, as much as one report takes; and does it lack more?"""
@@ -60,7 +60,7 @@ class KeptLogs:
         """No host has told anything."""
         self._job = job
         self._lock = threading.Lock()  # guards the next, and the order of what is written
-        self._taking = Taking()
+        self._taking = TakenLogs()
 
     def take(self, host: Host, pieces: Sequence[LogPiece]) -> dict[str, int]:
         """Append what is new; how far each of these logs is here, {name: bytes}."""

@@ -9,6 +9,7 @@
     commands             what each role runs, and what goes on with a run
     wiring, addresses    who may say what to whom, and where
     logs                 which there are, and what is in them
+    naming               which job a command is for
     operating, joining   asking a running job from outside, by its folder or without
 
 `claimed` loads when it is asked for: who only asks how a job stands needs no store.
@@ -54,8 +55,9 @@ from paceline.launch.job.files import (
     write_secret,
 )
 from paceline.launch.job.folder import RUNS, JobDir, RunFile, fresh_job_dir
-from paceline.launch.job.joining import DoorLogs, Joined
-from paceline.launch.job.logs import log_kind, log_sizes, read_log
+from paceline.launch.job.joining import DoorLogs, JobDoor
+from paceline.launch.job.logs import LOG_PIECE_BYTES, log_kind, log_sizes, read_log
+from paceline.launch.job.naming import JOIN_HELP, ask_secret, named_job, shown_name
 from paceline.launch.job.operating import (
     call_running,
     call_until_done,

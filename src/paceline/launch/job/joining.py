@@ -35,7 +35,7 @@ ANSWER_S = 5.0
 _T = TypeVar("_T", bound=Message)
 
 
-class Joined(NamedTuple):
+class JobDoor(NamedTuple):
     """A job by its launcher's address; does not print the secret."""
 
     launcher: TcpAddress
@@ -61,22 +61,22 @@ class Joined(NamedTuple):
 class DoorLogs:
     """The logs of a job as its launcher shows them, over one connection."""
 
-    def __init__(self, job: Joined, clock: Clock) -> None:
+    def __init__(self, job: JobDoor, clock: Clock) -> None:
         """Connect when something is asked."""
         self._job, self._clock = job, clock
         wires = Wires("", OPERATOR, clock, secret=job.secret)
         self._link = PatientConnection(lambda: wires.look_in(str(job.launcher)))
 
     def sizes(self) -> dict[str, int]:
-        """All logs, {name: bytes}; raises as of `Joined.place`."""
+        """All logs, {name: bytes}; raises as of `JobDoor.place`."""
         return self.ask(AskLogs(), LogSizes).sizes
 
     def is_over(self) -> bool:
-        """Whether they grow no more; raises as of `Joined.place`."""
+        """Whether they grow no more; raises as of `JobDoor.place`."""
         return self.ask(AskLogs(), LogSizes).is_over
 
     def read(self, name: str, offset: int) -> bytes:
-        """A piece of a log, empty at its end; raises as of `Joined.place`."""
+        """A piece of a log, empty at its end; raises as of `JobDoor.place`."""
         return self.ask(AskLog(name=name, offset=offset), LogPiece).text
 
     def close(self) -> None:

@@ -13,8 +13,9 @@ import stat
 from contextlib import suppress
 from pathlib import Path
 
-PIECE_BYTES = 256 << 10  # of a log, at once
+LOG_PIECE_BYTES = 256 << 10  # of a log, at once
 
+_END = 1 << 62  # of any file, and less than the kernel takes
 _NAME = re.compile(r"([a-z]+)(?:-([0-9]+))?")
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
@@ -40,7 +41,7 @@ def log_sizes(logs: Path) -> dict[str, int]:
     return {name: found[name] for name in sorted(found, key=_place)}
 
 
-def read_log(logs: Path, name: str, offset: int, most: int = PIECE_BYTES) -> bytes:
+def read_log(logs: Path, name: str, offset: int, most: int = LOG_PIECE_BYTES) -> bytes:
     """Up to ``most`` bytes of a log from ``offset`` on; empty at its end.
 
     Raises:
@@ -54,7 +55,7 @@ def read_log(logs: Path, name: str, offset: int, most: int = PIECE_BYTES) -> byt
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise FileNotFoundError(f"{path} is no file")
-        return os.pread(descriptor, most, max(0, offset))
+        return os.pread(descriptor, most, min(max(0, offset), _END))
     finally:
         os.close(descriptor)
 

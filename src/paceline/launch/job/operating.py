@@ -14,7 +14,7 @@ from paceline.ids import OPERATOR
 from paceline.launch.job.commands import resume_command
 from paceline.launch.job.files import read_secret
 from paceline.launch.job.folder import JobDir, RunFile
-from paceline.launch.job.joining import ANSWER_S, Joined
+from paceline.launch.job.joining import ANSWER_S, JobDoor
 from paceline.launch.job.wiring import Wires
 from paceline.messages.shared import Message, Refusal, Waiting
 from paceline.timing import Clock, Deadline
@@ -87,14 +87,14 @@ class RunningJob(NamedTuple):
     look: Callable[[], None]
 
 
-def running_job(job: JobDir | Joined, clock: Clock) -> RunningJob | None:
+def running_job(job: JobDir | JobDoor, clock: Clock) -> RunningJob | None:
     """Where a job is asked; None: the folder holds no job that runs.
 
     Raises:
         UsageError: at the address nobody lets anybody in, or with another secret.
         TransportError: whoever listens there does not answer.
     """
-    if isinstance(job, Joined):
+    if isinstance(job, JobDoor):
         place = job.place(clock)
         return RunningJob(place.run, place.coordinator, job.secret, lambda: None)
     run = job.read_run()
@@ -123,7 +123,7 @@ def is_running(job: JobDir) -> bool:
 
 
 def call_until_done(
-    job: JobDir | Joined,
+    job: JobDir | JobDoor,
     message: Message,
     clock: Clock,
     tell: Callable[[str], None] = lambda _: None,

@@ -1,4 +1,7 @@
-"""Which job a command is for: by its folder, or by its launcher's address."""
+"""Which job a command is for: by its folder, or by its launcher's address.
+
+Waits: for the secret, if somebody is to type it.
+"""
 
 import getpass
 import os
@@ -7,7 +10,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from paceline.errors import UsageError
-from paceline.launch.job import RUNS, JobDir, Joined, given_secret, tcp_address
+from paceline.launch.job.addresses import tcp_address
+from paceline.launch.job.environment import given_secret
+from paceline.launch.job.folder import RUNS, JobDir
+from paceline.launch.job.joining import JobDoor
 from paceline.transport.handshake import Secret
 
 JOIN_HELP = "Without a folder: where the job's launcher listens, 10.0.0.1:7070."
@@ -15,7 +21,7 @@ JOIN_HELP = "Without a folder: where the job's launcher listens, 10.0.0.1:7070."
 
 def named_job(
     folder: Path | None, join: str | None, find: Callable[[Path], JobDir]
-) -> JobDir | Joined:
+) -> JobDir | JobDoor:
     """The job that a command is for; if none is named, what ``find`` finds in runs/.
 
     Raises:
@@ -25,12 +31,12 @@ def named_job(
         return find(RUNS) if folder is None else JobDir(folder)
     if folder is not None:
         raise UsageError(f"name the job by its folder, {folder}, or by --join, not by both")
-    return Joined(tcp_address("--join", join), ask_secret())
+    return JobDoor(tcp_address("--join", join), ask_secret())
 
 
-def shown_name(job: JobDir | Joined) -> str:
+def shown_name(job: JobDir | JobDoor) -> str:
     """What a command calls a job."""
-    return job.name if isinstance(job, Joined) else str(job.path)
+    return job.name if isinstance(job, JobDoor) else str(job.path)
 
 
 def ask_secret() -> Secret:

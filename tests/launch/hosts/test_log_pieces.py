@@ -15,11 +15,12 @@ from paceline.launch.hosts.log_pieces import (
 )
 from paceline.messages.hosts import LogPiece
 
+ROOM = 8  # of a report
 NAMES = ("trainer-0", "trainer-1", "host-1")
-GROWTH = st.tuples(st.sampled_from(NAMES), st.integers(0, 3 * REPORT_BYTES))
+GROWTH = st.tuples(st.sampled_from(NAMES), st.integers(0, 3 * ROOM))
 # What becomes of a report: how much the launcher's disk takes of each piece, how often it
 # arrives, whether it is answered.
-FATE = st.tuples(st.integers(0, REPORT_BYTES), st.integers(0, 2), st.booleans())
+FATE = st.tuples(st.integers(0, ROOM), st.integers(0, 2), st.booleans())
 
 
 class Ends:
@@ -28,7 +29,7 @@ class Ends:
     def __init__(self) -> None:
         self.logs: dict[str, bytes] = defaultdict(bytes)
         self.kept: dict[str, bytes] = defaultdict(bytes)
-        self.telling, self.taking = ToldLogs(), TakenLogs()
+        self.telling, self.taking = ToldLogs(ROOM), TakenLogs()
 
     def grow(self, name: str, size: int) -> None:
         start = len(self.logs[name])
@@ -43,7 +44,7 @@ class Ends:
         ]
         return pieces, has_more
 
-    def take(self, pieces: list[LogPiece], room: int = REPORT_BYTES) -> dict[str, int]:
+    def take(self, pieces: list[LogPiece], room: int = ROOM) -> dict[str, int]:
         for piece in pieces:
             text = self.taking.news("host-1", piece)[:room]
             self.kept[piece.name] += text
@@ -59,7 +60,7 @@ def test_all_of_each_log_arrives_once(
     for (name, size), (room, times, is_answered) in story:
         ends.grow(name, size)
         pieces, has_more = ends.told()
-        assert sum(len(piece.text) for piece in pieces) <= REPORT_BYTES
+        assert sum(len(piece.text) for piece in pieces) <= ROOM
         for _ in range(times):
             had = ends.take(pieces, room)
             if is_answered:

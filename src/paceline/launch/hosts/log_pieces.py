@@ -46,7 +46,9 @@ class Stretch(NamedTuple):
 class ToldLogs:
     """What a host has told of its logs, as far as the launcher has said that it has it."""
 
-    def __init__(self) -> None:
+    def __init__(self, room: int = REPORT_BYTES) -> None:
+        """Nothing was told; ``room`` is for all pieces of a report, in bytes."""
+        self._room = room
         self._had: dict[str, int] = {}  # {name: bytes}
         self._turns: dict[str, int] = {}  # {name: when something of it was taken last}
 
@@ -55,7 +57,7 @@ class ToldLogs:
 
         First of the log that was heard of longest ago.
         """
-        room = REPORT_BYTES
+        room = self._room
         planned = []
         for name in sorted(sizes, key=lambda name: self._turns.get(name, 0)):
             had = self._had.get(name, 0)

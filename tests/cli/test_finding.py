@@ -13,7 +13,12 @@ from paceline.ids import COORDINATOR
 from paceline.launch.job import operating
 from paceline.launch.job.files import write_secret
 from paceline.launch.job.folder import JobDir, RunFile
-from paceline.launch.job.operating import call_running, find_job, find_running
+from paceline.launch.job.operating import (
+    call_running,
+    find_job,
+    find_running,
+    running_job,
+)
 from paceline.launch.job.wiring import OBSERVER, Wires
 from paceline.messages.shared import Done, Message
 from paceline.messages.watching import AskStatus, ChangePace
@@ -63,12 +68,12 @@ def test_a_job_whose_launcher_was_killed_runs_no_more_whatever_it_has_left(
     monkeypatch.setattr(operating, "ANSWER_S", 0.2)
     job = running(tmp_path, "killed", gone)  # its folder of sockets is there
     write_secret(job.secret, Secret.fresh())
-    run = job.read_run()
+    run = running_job(job, SystemClock())
     assert run is not None
     with pytest.raises(
         UsageError, match=r"runs no more: .* go on with: paceline run --resume"
     ):
-        call_running(job, run, OBSERVER, AskStatus(), Wires.observe, SystemClock())
+        call_running(run, OBSERVER, AskStatus(), Wires.observe, SystemClock())
 
 
 def test_of_several_none_is_meant_and_all_are_named(tmp_path: Path) -> None:

@@ -1,12 +1,10 @@
 """``paceline host``: bring this machine to a job that runs on another one."""
 
 import contextlib
-import getpass
 import os
 import signal
 import sys
 import threading
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -15,10 +13,9 @@ import typer
 from paceline.cli.seconds import parse_seconds
 from paceline.errors import PREEMPTED_EXIT_CODE, Interrupted
 from paceline.launch.hosts import HostPlan, wait_host
-from paceline.launch.job import given_secret, tcp_address
+from paceline.launch.job import ask_secret, tcp_address
 from paceline.machine import machine_name
 from paceline.timing import SystemClock
-from paceline.transport.handshake import Secret
 from paceline.transport.streams import own_host
 
 
@@ -77,7 +74,7 @@ def host(  # noqa: PLR0913  (the command line has one parameter for each option)
         address=tcp_address("--advertise", f"[{own}]:0" if ":" in own else f"{own}:0").host,
         name=name or machine_name(),
         cores=len(os.sched_getaffinity(0)),
-        secret=_secret({} if end_with_stdin else os.environ),
+        secret=ask_secret({} if end_with_stdin else os.environ),
         folder=folder,
         orphan_after_s=parse_seconds("--orphan-after", orphan_after),
         join_within_s=parse_seconds("--join-within", join_within),
@@ -102,11 +99,3 @@ def _stop_with_stdin() -> None:
         while os.read(0, 4096):
             pass
     os.kill(os.getpid(), signal.SIGTERM)
-
-
-def _secret(environ: Mapping[str, str]) -> Secret:
-    if (given := given_secret(environ)) is not None:
-        return given
-    if sys.stdin.isatty():
-        return Secret.parse(getpass.getpass("the run's secret: "), "standard input")
-    return Secret.parse(sys.stdin.readline(), "standard input")

@@ -18,7 +18,10 @@ from paceline.errors import USAGE_EXIT_CODE, PacelineError, UsageError
 from paceline.watch.summary import EXIT_CODES, Ending
 
 # Each is the name of its module, and of what the module has for it.
-COMMANDS = ("run", "host", "status", "scale", "pace", "draw", "simulate", "checkpoint")
+COMMANDS = (
+    *("run", "host", "status", "logs", "scale", "pace"),
+    *("draw", "simulate", "checkpoint"),
+)
 _HELP = "Elastic training for PyTorch: many trainers, one model, one pace."
 
 

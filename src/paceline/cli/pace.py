@@ -7,7 +7,13 @@ from typing import Annotated
 import typer
 
 from paceline.config import parse_pace
-from paceline.launch.job import RUNS, JobDir, call_until_done, find_running
+from paceline.launch.job import (
+    JOIN_HELP,
+    call_until_done,
+    find_running,
+    named_job,
+    shown_name,
+)
 from paceline.messages.watching import ChangePace
 from paceline.timing import SystemClock
 
@@ -24,6 +30,7 @@ def pace(
         str | None, typer.Argument(metavar="PACE", help="As --pace takes it: ssp:5")
     ] = None,
     *,
+    join: Annotated[str | None, typer.Option(help=JOIN_HELP)] = None,
     part: Annotated[
         str | None,
         typer.Option(help="Number of a part, or a name in it.", show_default="all parts"),
@@ -31,12 +38,12 @@ def pace(
 ) -> None:
     """Change the pace of a running job; returns when all go on with it."""
     if pace is None:  # there is one word, and it is the pace
-        wanted, job = parse_pace(job_dir), find_running(RUNS)
+        wanted, job = parse_pace(job_dir), named_job(None, join, find_running)
     else:
-        wanted, job = parse_pace(pace), JobDir(Path(job_dir))
+        wanted, job = parse_pace(pace), named_job(Path(job_dir), join, find_running)
     message = ChangePace(pace=wanted, part=part or "")
     call_until_done(job, message, SystemClock(), _tell)
-    print(f"{job.path}: {f'part {part}' if part else 'all parts'} at {wanted}")
+    print(f"{shown_name(job)}: {f'part {part}' if part else 'all parts'} at {wanted}")
 
 
 def _tell(reason: str) -> None:

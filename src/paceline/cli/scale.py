@@ -6,7 +6,13 @@ from typing import Annotated
 
 import typer
 
-from paceline.launch.job import RUNS, JobDir, call_until_done, find_running
+from paceline.launch.job import (
+    JOIN_HELP,
+    call_until_done,
+    find_running,
+    named_job,
+    shown_name,
+)
 from paceline.messages.watching import Scale
 from paceline.timing import SystemClock
 
@@ -16,13 +22,15 @@ def scale(
     job_dir: Annotated[
         Path | None, typer.Argument(help="The job folder; default: the one that runs.")
     ] = None,
+    *,
+    join: Annotated[str | None, typer.Option(help=JOIN_HELP)] = None,
 ) -> None:
     """Grow or shrink a running job; trainers that go finish their step first."""
-    job = JobDir(job_dir) if job_dir is not None else find_running(RUNS)
+    job = named_job(job_dir, join, find_running)
     call_until_done(
         job,
         Scale(trainers=trainers),
         SystemClock(),
         lambda reason: print(f"paceline: {reason}", file=sys.stderr),
     )
-    print(f"{job.path}: scaled to {trainers} trainers")
+    print(f"{shown_name(job)}: scaled to {trainers} trainers")

@@ -12,13 +12,16 @@ from rich.text import Text
 
 from paceline.errors import StoreError, TransportError, UsageError
 from paceline.launch.job import (
+    JOIN_HELP,
     OBSERVER,
-    RUNS,
     JobDir,
+    JobDoor,
     Wires,
     call_running,
     find_job,
+    named_job,
     resume_command,
+    running_job,
 )
 from paceline.messages.waits import Wait, named
 from paceline.messages.watching import AskStatus, JobStatus, ProcessStatus, QueueStatus
@@ -36,16 +39,19 @@ def status(
         typer.Argument(help="The job folder; default: that which runs, or ran last."),
     ] = None,
     *,
+    join: Annotated[str | None, typer.Option(help=JOIN_HELP)] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Show how a job stands, or how it ended."""
-    job = find_job(RUNS) if job_dir is None else JobDir(job_dir)
-    view = ended_view(job) or running_view(job, SystemClock())
+    job = named_job(job_dir, join, find_job)
+    ended = ended_view(job) if isinstance(job, JobDir) else None
+    view = ended or running_view(job, SystemClock())
     if as_json:
         print(json.dumps(view))
     else:
         print_view(view, Console(emoji=False))
-        _print_summary(job, view)
+        if isinstance(job, JobDir):
+            _print_summary(job, view)
 
 
 def as_view(job: JobStatus, state: str) -> StatusView:
@@ -89,21 +95,22 @@ def ended_view(job: JobDir) -> StatusView | None:
     }
 
 
-def running_view(job: JobDir, clock: Clock) -> StatusView:
+def running_view(job: JobDir | JobDoor, clock: Clock) -> StatusView:
     """Ask the job's coordinator, for `ANSWER_S` at most: it may be coming back.
 
     Raises:
-        UsageError: the folder holds no running job.
+        UsageError: there is no running job.
         TransportError: its coordinator does not answer.
     """
-    run = job.read_run()
-    if run is None:
+    running = running_job(job, clock)
+    if running is None:
+        assert isinstance(job, JobDir)
         what = "holds no job that runs or has ended"
         if job.config.exists():
             command = resume_command(job.path, job.read_script())
             what = f"holds a job whose last run left no summary; go on with: {command}"
         raise UsageError(f"{job.path} {what}")
-    answer = call_running(job, run, OBSERVER, AskStatus(), Wires.observe, clock)
+    answer = call_running(running, OBSERVER, AskStatus(), Wires.observe, clock)
     if not isinstance(answer, JobStatus):
         raise TransportError(f"the coordinator refused to say how the job stands: {answer}")
     return as_view(answer, answer.state)

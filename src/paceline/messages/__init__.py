@@ -10,6 +10,7 @@
     trainer  --DataRequest----->  server       --DataReply-->      trainer
     trainer  --PeerRequest----->  trainer      --PeerReply-->      trainer
     host     --HostReport------>  launcher     --HostOrders-->     host
+    observer --AskPlace, AskLog>  launcher     --JobPlace, LogPiece> observer
 
 All links are request and reply; whoever waits, asks, and its question may be *parked*
 until there is an answer or a bound is reached (`Waiting`, with the `Wait`). A server's
@@ -24,7 +25,18 @@ in the order that the message's docstring states.
 import msgspec
 
 from paceline.messages.data import DataReply, DataRequest
-from paceline.messages.hosts import HostJoined, HostOrders, HostReport, JoinHost
+from paceline.messages.hosts import (
+    AskLog,
+    AskLogs,
+    AskPlace,
+    HostJoined,
+    HostOrders,
+    HostReport,
+    JobPlace,
+    JoinHost,
+    LogPiece,
+    LogSizes,
+)
 from paceline.messages.peers import PeerReply, PeerRequest
 from paceline.messages.server import Orders, ServerReport
 from paceline.messages.shared import Waiting
@@ -54,5 +66,7 @@ for _link in (
     Scale | ChangePace,
     JoinHost | HostReport,
     HostJoined | HostOrders,
+    AskPlace | AskLogs | AskLog,
+    JobPlace | LogSizes | LogPiece,
 ):
     msgspec.msgpack.Decoder(_link)

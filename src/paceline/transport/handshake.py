@@ -234,7 +234,8 @@ FAREWELL = msgspec.msgpack.Decoder(Farewell)
 class HelloCheck:
     """Lets in roles of some kinds, of one run (empty: of any) and this version.
 
-    ``role`` is the listener's owner; ``security`` counts over TCP.
+    ``role`` is the listener's owner; ``security`` counts over TCP. Roles of the kinds
+    ``unknowing`` learn by coming which run it is.
     """
 
     def __init__(
@@ -243,11 +244,13 @@ class HelloCheck:
         role: str,
         kinds: Collection[RoleKind],
         security: Security = OPEN,
+        unknowing: Collection[RoleKind] = (),
     ) -> None:
         self.role = role
         self.security = security
         self._run = run
         self._kinds = kinds
+        self._unknowing = unknowing
 
     def __call__(self, hello: Hello) -> Welcome:
         """Answer a hello, once the secret has been proved where there is one.
@@ -256,8 +259,7 @@ class HelloCheck:
             HandshakeRefused: with the reason.
         """
         expect_same(self.role, "version", PROTOCOL_VERSION, hello.version)
-        # A host learns by joining which run it comes to, and is dialled back before.
-        if self._run and (hello.run or role_kind(hello.role) != "host"):
+        if self._run and (hello.run or role_kind(hello.role) not in self._unknowing):
             expect_same(self.role, "run", self._run, hello.run)
         if role_kind(hello.role) not in self._kinds:
             raise HandshakeRefused(

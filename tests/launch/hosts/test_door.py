@@ -17,12 +17,18 @@ from paceline.launch.hosts.roster import Host, Roster
 from paceline.launch.job import JobDir
 from paceline.launch.processes import Child
 from paceline.messages.hosts import (
+    AskLog,
+    AskLogs,
+    AskPlace,
     HostExit,
     HostJoined,
     HostOrders,
     HostReport,
     HostScript,
+    JobPlace,
     JoinHost,
+    LogPiece,
+    LogSizes,
 )
 from paceline.messages.shared import Refusal
 from paceline.timing import ManualClock
@@ -96,6 +102,7 @@ def doors(tmp_path: Path) -> Iterator[Callable[..., Doors]]:
     yield make
     for one in made:
         one.report()  # else closing waits until it knows
+        one.door.disconnected(PEER)
         one.clock.advance(60.0)
         one.door.close()
 
@@ -154,7 +161,6 @@ def test_a_process_of_another_host_is_watched_like_ones_own(
     assert child.reap() == 1
     assert child.last_lines() == ["its last", "words"]
     assert child.lost_with == ""
-    assert one.job.log("trainer-0").read_text() == "its last\nwords\n"
     assert one.job.failure("trainer-0").read_bytes() == b"{}"
     assert one.report(ended={number: end}).processes == {}
 
@@ -195,5 +201,57 @@ def test_the_door_closes_once_the_last_orders_are_sent(doors: Callable[..., Door
         one.door.received(PEER, report, [], reply)
 
     assert were_open == [True]
+    closing.join(10.0)
+    assert not closing.is_alive()
+
+
+def test_logs_of_hosts_are_in_the_launchers_before_it_is_known_how_their_roles_ended(
+    doors: Callable[..., Doors],
+) -> None:
+    one = doors()
+    one.ask(COMING)
+    piece = LogPiece(name="trainer-0", offset=0, text=b"its last\nwords\n")
+
+    assert one.report(logs=(piece,)).logs == {"trainer-0": 15}
+    assert one.report(logs=(piece,)).logs == {"trainer-0": 15}
+
+    whole = "-- on host-1 (b) --\nits last\nwords\n"
+    assert one.job.log("trainer-0").read_text() == whole
+
+
+def test_who_is_no_host_of_the_job_writes_no_log(doors: Callable[..., Doors]) -> None:
+    one = doors()
+    one.ask(COMING)
+    piece = LogPiece(name="trainer-0", offset=0, text=b"words\n")
+    report = HostReport(host="host-1", token="other", running={}, ended={}, logs=(piece,))
+
+    assert isinstance(one.ask(report), Refusal)
+    assert not one.job.log("trainer-0").exists()
+
+
+def test_who_has_no_folder_is_told_where_the_job_is_and_what_its_logs_hold(
+    doors: Callable[..., Doors],
+) -> None:
+    one = doors()
+    one.job.log("server-0").write_text("words")
+
+    assert one.ask(AskPlace()) == JobPlace(run="r", coordinator="tcp:")
+    assert one.ask(AskLogs()) == LogSizes(sizes={"server-0": 5})
+    piece = one.ask(AskLog(name="server-0", offset=2))
+    assert piece == LogPiece(name="server-0", offset=2, text=b"rds")
+    assert isinstance(one.ask(AskLog(name="../secret", offset=0)), Refusal)
+
+
+def test_closing_waits_for_who_reads_logs_until_that_has_gone(tmp_path: Path) -> None:
+    one = Doors(tmp_path)
+    one.ask(AskLogs())
+    closing = threading.Thread(target=one.door.close)
+    closing.start()
+
+    while not one.ask(AskLogs()).is_over:
+        pass
+    assert closing.is_alive()
+    one.door.disconnected(PEER)
+
     closing.join(10.0)
     assert not closing.is_alive()

@@ -4,6 +4,7 @@ import signal
 
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from paceline.launch.hosts.roster import (
     KILL_S,
@@ -171,6 +172,20 @@ def test_a_killed_process_of_a_host_that_does_not_answer_counts_as_ended() -> No
     roster.report(report(heard, {here: 7}), 2.0 + KILL_S)
 
     assert roster.look(2.0 + KILL_S) == [ProcessEnded(there, HostExit(7, -9), mute.id)]
+
+
+def test_a_host_is_waited_for_until_it_has_told_all_its_logs() -> None:
+    roster = Roster(OWN, TIMEOUT_S, 0.0)
+    host = joined(roster)
+    roster.is_over = True
+
+    _, orders = roster.report(structs.replace(report(host), has_more=True), 1.0)
+    assert isinstance(orders, HostOrders)
+    assert orders.is_over
+    assert roster.untold() == [host]
+
+    roster.report(report(host), 1.0)
+    assert roster.untold() == []
 
 
 def test_all_are_told_that_the_job_is_over() -> None:

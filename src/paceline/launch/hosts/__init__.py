@@ -4,6 +4,8 @@
 
     placement    on which host a role runs                              (pure)
     roster       which hosts there are, what is to be there, what is    (pure)
+    log_pieces   which pieces of logs a host tells, and which are new   (pure)
+    logs         how they come out of one folder, and into another
     door         where hosts come to the launcher
     hosted       a process on another host, watched like one's own
     opening      a run lets other machines in

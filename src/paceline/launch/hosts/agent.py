@@ -33,6 +33,7 @@ from paceline.errors import (
     UsageError,
 )
 from paceline.ids import HOST, role_kind
+from paceline.launch.hosts.logs import HostLogs
 from paceline.launch.hosts.sameness import check_same
 from paceline.launch.job import (
     RUNS,
@@ -66,6 +67,7 @@ from paceline.transport.streams import hold_port
 
 REPORT_EVERY_S = 0.2
 AGAIN_S = 0.02  # a process could not be started yet
+LAST_LOGS_S = 2.0  # less than the launcher waits for hosts at its end
 ANSWER_S = 2.0
 JOIN_ANSWER_S = 15.0  # the launcher dials back meanwhile
 GRACE_S = 2.5
@@ -219,6 +221,7 @@ class _Agent:
         self._told: dict[int, HostProcess] = {}  # {number: as it was told last}
         self._ports = contextlib.ExitStack()
         self._addresses: dict[str, str] = {}  # {server: where it listens}
+        self._logs = HostLogs(job.logs, joined.host)
 
     def wait_over(
         self, link: PatientConnection, report: HostReport, interrupts: Interrupts
@@ -232,15 +235,17 @@ class _Agent:
         grace_s = GRACE_S
         try:
             while not interrupts.count:
-                running = {n: child.pid for n, child in self._children.items()}
-                now = structs.replace(report, running=running, ended=dict(self._ended))
+                now = self._now(report)
                 answer = self._ask(link, now)
                 if isinstance(answer, Refusal):
                     grace_s = 0.0  # others have their places: they would only be in the way
                     raise JobFailed(answer.text)
+                is_behind = False  # with its logs, and catching up
                 if isinstance(answer, HostOrders):
                     silence = Deadline(self._clock, self._plan.orphan_after_s)
+                    is_behind = self._logs.answered(answer.logs) and now.has_more
                     if answer.is_over:
+                        self._tell_rest(link, now)
                         return "the job is over"
                     self._wished = answer.processes
                 elif silence.is_over():
@@ -248,13 +253,35 @@ class _Agent:
                         f"nothing was heard from the launcher at {self._plan.launcher} for "
                         f"{self._plan.orphan_after_s:g} s (--orphan-after): all ends here"
                     )
-                is_complete = self._carry_out()
-                self._reap(REPORT_EVERY_S if is_complete else AGAIN_S)
-            _part(link, report, f"{self._plan.name} was told to stop")
+                is_at_rest = self._carry_out() and not is_behind
+                self._reap(REPORT_EVERY_S if is_at_rest else AGAIN_S)
+            _part(link, self._now(report), f"{self._plan.name} was told to stop")
             raise Interrupted("this machine was told to stop; the job goes on without it")
         finally:
             end_all(self._children.values(), grace_s, self._clock)
             self._ports.close()
+
+    def _now(self, report: HostReport) -> HostReport:
+        running = {n: child.pid for n, child in self._children.items()}
+        logs, has_more = self._logs.news()
+        return structs.replace(
+            report,
+            running=running,
+            ended=dict(self._ended),
+            logs=logs,
+            has_more=has_more,
+        )
+
+    def _tell_rest(self, link: PatientConnection, now: HostReport) -> None:
+        """Tell what the launcher lacks of the logs, which waits for that."""
+        deadline = Deadline(self._clock, LAST_LOGS_S)
+        while now.has_more:
+            now = self._now(now)
+            answer = self._ask(link, now)
+            is_taken = isinstance(answer, HostOrders) and self._logs.answered(answer.logs)
+            if not is_taken or deadline.is_over():
+                self._ask(link, structs.replace(now, logs=(), has_more=False))
+                return
 
     def _ask(
         self, link: PatientConnection, report: HostReport

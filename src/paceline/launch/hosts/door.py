@@ -4,10 +4,10 @@
 
     JoinHost     -> the launcher dials the host back -> granted an id, and told the job
     HostReport   -> `roster` -> HostOrders; what has changed wakes the launcher
+    AskPlace     -> where the coordinator is, for who has no folder; AskLogs, AskLog
 
-Everything of other hosts' processes comes here: their ends, the ends of their logs, what
-their scripts have left of how they failed; it lies in the job folder like that of the
-launcher's own.
+Everything of other hosts' processes comes here: their ends, their logs, what their scripts
+have left of how they failed; it lies in the job folder like that of the launcher's own.
 
 Waits: a thread for each host that comes, to dial it back; one that looks for lost hosts.
 """
@@ -18,10 +18,12 @@ from contextlib import suppress
 from typing import NamedTuple, final
 
 import msgspec
+from msgspec import structs
 
 from paceline.errors import JobFailed, TransportError
 from paceline.ids import COORDINATOR
 from paceline.launch.hosts.hosted import HostedChild
+from paceline.launch.hosts.logs import KeptLogs
 from paceline.launch.hosts.roster import (
     Change,
     Host,
@@ -33,13 +35,19 @@ from paceline.launch.hosts.roster import (
 from paceline.launch.job import JobDir
 from paceline.launch.processes import Child
 from paceline.messages.hosts import (
+    AskLog,
+    AskLogs,
+    AskPlace,
     HostExit,
     HostJoined,
+    HostOrders,
     HostReport,
     HostWish,
+    JobPlace,
     JoinHost,
+    LogSizes,
 )
-from paceline.messages.shared import Refusal
+from paceline.messages.shared import Message, Refusal
 from paceline.timing import Clock, Deadline
 from paceline.transport.connection import Connection
 from paceline.transport.frames import ByteArray
@@ -82,9 +90,12 @@ class HostsDoor:
         self._wanted, self._come_by = wanted, Deadline(clock, wanted.within_s)
         self._is_complete = False  # once as many hosts were there as are wanted
         self._dial, self._say, self._clock = dial, say, clock
-        self._lock = threading.Lock()  # guards the roster, and the next three
+        self._logs = KeptLogs(job)
+        self._lock = threading.Lock()  # guards the roster, and the next five
         self._children: dict[int, HostedChild] = {}
         self._starting: dict[str, int] = {}  # {role: number}
+        self._readers: set[int] = set()  # connections of who reads logs
+        self._are_logs_whole = False
         self._num_unsent = 0  # orders
         self._dials = threading.BoundedSemaphore(NUM_DIALS)
         self._over = threading.Event()
@@ -116,13 +127,15 @@ class HostsDoor:
                 return child
             else:
                 return None
+        if role != COORDINATOR:
+            self._logs.begin(self._roster.own, role)
         return at_home(role)
 
     def received(
         self, peer: Peer, message: msgspec.Struct, buffers: list[ByteArray], reply: Reply
     ) -> None:
         """See `Service.received`."""
-        del peer, buffers
+        del buffers
         if isinstance(message, JoinHost):
             if not self._dials.acquire(blocking=False):
                 reply(Refusal(kind="not_ready", text=f"{NUM_DIALS} hosts are dialled back"))
@@ -131,29 +144,31 @@ class HostsDoor:
                 target=self._let_in, args=(message, reply), daemon=True
             ).start()
             return
-        assert isinstance(message, HostReport)
-        with self._lock:
-            changes, orders = self._roster.report(message, self._clock.now_s())
-            said = self._take(changes)
-            self._num_unsent += 1
-        for line in said:
-            self._say(line)
-        reply(Refusal(kind="invalid", text=orders) if isinstance(orders, str) else orders)
-        with self._lock:
-            self._num_unsent -= 1
-            self._changed.notify_all()
+        if isinstance(message, HostReport):
+            with self._lock:
+                self._num_unsent += 1
+            reply(self._heard(message))
+            with self._lock:
+                self._num_unsent -= 1
+                self._changed.notify_all()
+            return
+        assert isinstance(message, AskPlace | AskLogs | AskLog)
+        reply(self._shown(peer, message))
 
     def disconnected(self, peer: Peer) -> None:
         """See `Service.disconnected`: a host may come back; silence alone loses it."""
+        with self._lock:
+            self._readers.discard(peer.connection)
+            self._changed.notify_all()
 
     def close(self) -> None:
-        """The job is over: tell all hosts, and wait until they know, for `TELL_S`."""
-        deadline = Deadline(self._clock, TELL_S)
+        """The job is over: tell all hosts, then who reads logs, for `TELL_S` each."""
         with self._lock:
             self._roster.is_over = True
             # Whoever closes us hangs up next: a host that is told must have been sent it.
-            while (self._roster.untold() or self._num_unsent) and not deadline.is_over():
-                self._changed.wait(deadline.remaining_s())
+            self._wait_until(lambda: not (self._roster.untold() or self._num_unsent))
+            self._are_logs_whole = True
+            self._wait_until(lambda: not self._readers)
             untold = [f"{host.id} ({host.name})" for host in self._roster.untold()]
         self._over.set()
         self._thread.join()
@@ -162,6 +177,38 @@ class HostsDoor:
                 f"{', '.join(untold)} cannot be told that the job is over: what runs there "
                 "ends by itself once it has heard nothing for its --orphan-after"
             )
+
+    def _wait_until(self, is_so: Callable[[], bool]) -> None:
+        deadline = Deadline(self._clock, TELL_S)
+        while not is_so() and not deadline.is_over():
+            self._changed.wait(deadline.remaining_s())
+
+    def _heard(self, report: HostReport) -> HostOrders | Refusal:
+        with self._lock:
+            host = self._roster.reporting(report)
+        # Before it is known that a process has ended: its last words are there then.
+        logs = {} if host is None else self._logs.take(host, report.logs)
+        with self._lock:
+            changes, orders = self._roster.report(report, self._clock.now_s())
+            said = self._take(changes)
+            self._changed.notify_all()
+        for line in said:
+            self._say(line)
+        if isinstance(orders, str):
+            return Refusal(kind="invalid", text=orders)
+        return structs.replace(orders, logs=logs)
+
+    def _shown(self, peer: Peer, message: AskPlace | AskLogs | AskLog) -> Message:
+        """What is told to who has no folder of the job."""
+        if isinstance(message, AskPlace):
+            job = self._joined(self._roster.own)
+            return JobPlace(run=job.config.run, coordinator=job.coordinator)
+        if isinstance(message, AskLog):
+            return self._logs.piece(message)
+        with self._lock:
+            self._readers.add(peer.connection)
+            is_over = self._are_logs_whole
+        return LogSizes(sizes=self._logs.sizes(), is_over=is_over)
 
     def _has_begun(self) -> bool:
         """Whether all hosts that the job is to begin with have come."""
@@ -254,9 +301,6 @@ class HostsDoor:
 
     def _keep(self, role: str, ended: HostExit) -> None:
         """Put what a host tells of an end where the launcher's own processes leave it."""
-        with suppress(OSError):  # a full disk: it is told without
-            if ended.lines:
-                with self._job.log(role).open("a") as log:
-                    log.write("\n".join(ended.lines) + "\n")
-            if ended.failure:
+        if ended.failure:
+            with suppress(OSError):  # a full disk: it is told without
                 self._job.failure(role).write_bytes(ended.failure)

@@ -74,7 +74,7 @@ class Host:
         self.token, self.name = message.token, message.name
         self.address, self.cores = message.address, message.cores
         self.heard_s = now
-        self.is_told = False  # that the job is over
+        self.is_told = False  # that the job is over; and has told its logs
 
 
 @final
@@ -150,12 +150,18 @@ class Roster:
         """A process has ended, and whoever wished for it knows."""
         self._wished.pop(number, None)
 
+    def reporting(self, report: HostReport) -> Host | None:
+        """Whose report it is; None: of none that is there."""
+        host = self._hosts.get(report.host)
+        is_it = host is not None and host.token == report.token and host is not self._own
+        return host if is_it else None
+
     def report(
         self, report: HostReport, now: float
     ) -> tuple[list[Change], HostOrders | str]:
         """A host has told of its processes; what is to be there, or why it is lost."""
-        host = self._hosts.get(report.host)
-        if host is None or host.token != report.token or host is self._own:
+        host = self.reporting(report)
+        if host is None:
             return [], self._gone.get(report.token, "no host has joined with this token")
         host.heard_s = now
         if report.leaves:
@@ -170,7 +176,7 @@ class Roster:
             if ended is not None and not one.has_ended:
                 one.has_ended = True
                 changes.append(ProcessEnded(number, ended))
-        host.is_told = self.is_over
+        host.is_told = self.is_over and not report.has_more
         processes = {n: HostProcess(p.role, p.wish) for n, p in self._at_host(host)}
         return changes, HostOrders(
             processes={} if self.is_over else processes, is_over=self.is_over

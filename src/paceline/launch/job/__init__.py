@@ -8,7 +8,9 @@
     environment          PACELINE_*: which job, as what
     commands             what each role runs, and what goes on with a run
     wiring, addresses    who may say what to whom, and where
-    operating            asking a running job from outside
+    logs                 which there are, and what is in them
+    naming               which job a command is for
+    operating, joining   asking a running job from outside, by its folder or without
 
 `claimed` loads when it is asked for: who only asks how a job stands needs no store.
 """
@@ -54,11 +56,16 @@ from paceline.launch.job.files import (
     write_secret,
 )
 from paceline.launch.job.folder import RUNS, JobDir, RunFile, fresh_job_dir
+from paceline.launch.job.joining import DoorLogs, JobDoor
+from paceline.launch.job.logs import LOG_PIECE_BYTES, log_kind, log_sizes, read_log
+from paceline.launch.job.naming import JOIN_HELP, ask_secret, named_job, shown_name
 from paceline.launch.job.operating import (
     call_running,
     call_until_done,
     find_job,
     find_running,
+    is_running,
+    running_job,
 )
 from paceline.launch.job.sockets import hold_sockets, remove_sockets
 from paceline.launch.job.wiring import OBSERVER, Wires, way_of, wires_of

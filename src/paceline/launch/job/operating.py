@@ -1,4 +1,4 @@
-"""Asking a running job from outside: its folder says where its coordinator listens.
+"""Asking a running job from outside: its folder, or its launcher, says where it is.
 
 Waits: `call_running`, for `ANSWER_S` at most: the coordinator may be coming back.
 """
@@ -7,20 +7,20 @@ import os
 from collections.abc import Callable
 from contextlib import closing, suppress
 from pathlib import Path
-from typing import cast
+from typing import NamedTuple, cast
 
 from paceline.errors import StoreError, UsageError
 from paceline.ids import OPERATOR
 from paceline.launch.job.commands import resume_command
 from paceline.launch.job.files import read_secret
 from paceline.launch.job.folder import JobDir, RunFile
+from paceline.launch.job.joining import ANSWER_S, JobDoor
 from paceline.launch.job.wiring import Wires, way_of
 from paceline.messages.shared import Message, Refusal, Waiting
 from paceline.timing import Clock, Deadline
 from paceline.transport.connection import Connection
+from paceline.transport.handshake import Secret
 from paceline.transport.patience import PatientConnection
-
-ANSWER_S = 5.0
 
 
 def find_running(root: Path) -> JobDir:
@@ -78,8 +78,56 @@ def _only(running: list[JobDir]) -> JobDir:
     return running[0]
 
 
+class RunningJob(NamedTuple):
+    """A running job as who asks it knows it; ``look`` raises if nobody will answer."""
+
+    run: str
+    coordinator: str
+    secret: Secret | None
+    is_plain: bool  # between machines without TLS
+    look: Callable[[], None]
+
+
+def running_job(job: JobDir | JobDoor, clock: Clock) -> RunningJob | None:
+    """Where a job is asked; None: the folder holds no job that runs.
+
+    Raises:
+        UsageError: at the address nobody lets anybody in, or with another secret.
+        TransportError: whoever listens there does not answer.
+    """
+    if isinstance(job, JobDoor):
+        place = job.place(clock)
+        return RunningJob(
+            place.run, place.coordinator, job.secret, job.is_plain, lambda: None
+        )
+    run = job.read_run()
+    if run is None:
+        return None
+
+    def look() -> None:
+        if not _is_alive(run):
+            command = resume_command(job.path, job.read_script())
+            raise UsageError(
+                f"the job of {job.path} runs no more: its launcher (process {run.pid}) "
+                f"went without a summary; go on with: {command}"
+            )
+
+    secret = read_secret(job.secret)
+    return RunningJob(run.run, run.coordinator, secret, run.is_plain, look)
+
+
+def is_running(job: JobDir) -> bool:
+    """Whether a job runs in a folder, as far as this machine can tell.
+
+    Raises:
+        StoreError: a file of the folder is damaged.
+    """
+    run = job.read_run()
+    return run is not None and _is_alive(run)
+
+
 def call_until_done(
-    job: JobDir,
+    job: JobDir | JobDoor,
     message: Message,
     clock: Clock,
     tell: Callable[[str], None] = lambda _: None,
@@ -87,15 +135,16 @@ def call_until_done(
     """Ask a running job for something until it is durable; ``tell`` hears why it waits.
 
     Raises:
-        UsageError: the folder holds no running job, it was refused, or the job has ended.
+        UsageError: there is no running job, it was refused, or the job has ended.
         TransportError: its coordinator does not answer.
     """
     told = ""
     while True:
-        run = job.read_run()
-        if run is None:
+        running = running_job(job, clock)
+        if running is None:
+            assert isinstance(job, JobDir)
             raise UsageError(f"{job.path} holds no job that runs")
-        answer = call_running(job, run, OPERATOR, message, Wires.operate, clock)
+        answer = call_running(running, OPERATOR, message, Wires.operate, clock)
         if isinstance(answer, Refusal):
             raise UsageError(answer.text)
         if not isinstance(answer, Waiting):
@@ -106,8 +155,7 @@ def call_until_done(
 
 
 def call_running(
-    job: JobDir,
-    run: RunFile,
+    job: RunningJob,
     role: str,
     message: Message,
     connect: Callable[[Wires, str], Connection],
@@ -125,17 +173,9 @@ def call_running(
 
     def reach() -> Connection:
         connect_s = max(0.1, deadline.remaining_s())
-        way = way_of(is_plain=run.is_plain)
-        wires = Wires(run.run, role, clock, connect_s, read_secret(job.secret), way=way)
-        return connect(wires, run.coordinator)
-
-    def look() -> None:
-        if not _is_alive(run):
-            command = resume_command(job.path, job.read_script())
-            raise UsageError(
-                f"the job of {job.path} runs no more: its launcher (process {run.pid}) "
-                f"went without a summary; go on with: {command}"
-            )
+        way = way_of(is_plain=job.is_plain)
+        wires = Wires(job.run, role, clock, connect_s, job.secret, way=way)
+        return connect(wires, job.coordinator)
 
     with closing(PatientConnection(reach)) as coordinator:
-        return cast("Message", coordinator.wait_answer(message, deadline, look))
+        return cast("Message", coordinator.wait_answer(message, deadline, job.look))

@@ -11,6 +11,8 @@ coordinator   trainer: `TrainerRequest`                  `TrainerReply`
 server        trainer: `DataRequest`                     `DataReply`
 trainer       trainer: `PeerRequest`                     `PeerReply`
 launcher      host: `JoinHost`, `HostReport`             `HostJoined`, `HostOrders`
+              observer, operator: `AskPlace`,            `JobPlace`, `LogSizes`,
+              `AskLogs`, `AskLog`                        `LogPiece`
 host          launcher: nothing; it only dials           nothing
 ============  =========================================  ==========================
 
@@ -20,7 +22,7 @@ the run's secret, beyond loopback within TLS, unless `Wires.way` says "plain".
 Waits: to connect, `CONNECT_S` at most. Any thread.
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -29,7 +31,18 @@ from paceline.ids import COORDINATOR, HOST, LAUNCHER, OPERATOR, RoleKind, role_k
 from paceline.launch.job.addresses import near_address
 from paceline.launch.job.environment import Place
 from paceline.messages.data import DataReply, DataRequest
-from paceline.messages.hosts import HostJoined, HostOrders, HostReport, JoinHost
+from paceline.messages.hosts import (
+    AskLog,
+    AskLogs,
+    AskPlace,
+    HostJoined,
+    HostOrders,
+    HostReport,
+    JobPlace,
+    JoinHost,
+    LogPiece,
+    LogSizes,
+)
 from paceline.messages.peers import PeerReply, PeerRequest
 from paceline.messages.server import Orders, ServerReport
 from paceline.messages.shared import Done, Refusal, Waiting
@@ -68,11 +81,17 @@ _REQUESTS: dict[RoleKind, MessageType] = {
     "operator": Scale | ChangePace,
     "observer": AskStatus,
 }
+_AT_DOOR: dict[RoleKind, MessageType] = {
+    "host": JoinHost | HostReport,
+    "operator": AskPlace | AskLogs | AskLog,
+    "observer": AskPlace | AskLogs | AskLog,
+}
 _ORDERS: MessageType = Orders | Waiting | Refusal
 _LAUNCHER_ORDERS: MessageType = LauncherOrders | JobStatus | Refusal
 _STATUS: MessageType = JobStatus | Refusal
 _DONE: MessageType = Done | Waiting | Refusal
 _HOST_ORDERS: MessageType = HostJoined | HostOrders | Refusal
+_TOLD_AT_DOOR: MessageType = JobPlace | LogSizes | LogPiece | Refusal
 
 
 class Wires(NamedTuple):
@@ -127,17 +146,21 @@ class Wires(NamedTuple):
         raise why
 
     def listen_as_launcher(self, address: str, service: Service) -> Listener:
-        """Let the hosts of the run in, also those that do not know yet which run it is."""
-        return self._listen_to_few("host", JoinHost | HostReport, address, service)
+        """Let hosts, observers and operators in, also if they do not know yet which run."""
+        return self._listen_to_few(_AT_DOOR, address, service, unknowing=_AT_DOOR)
 
     def listen_as_host(self, address: str, service: Service) -> Listener:
         """Be there to be dialled back by the launcher."""
         assert self.role == HOST
-        return self._listen_to_few("launcher", AskStatus, address, service)
+        return self._listen_to_few({"launcher": AskStatus}, address, service)
 
     def to_launcher(self, address: str) -> Callable[[], Connection]:
         """How a host reaches the launcher."""
         return lambda: self._connect(address, 0, _HOST_ORDERS)
+
+    def look_in(self, address: str) -> Connection:
+        """A connection that asks the launcher where the job is, and for its logs."""
+        return self._connect(address, 0, _TOLD_AT_DOOR)
 
     def to_host(self) -> Callable[[str], Connection]:
         """How the launcher reaches a host: address -> connection."""
@@ -221,13 +244,17 @@ class Wires(NamedTuple):
         )
 
     def _listen_to_few(
-        self, kind: RoleKind, request_type: MessageType, address: str, service: Service
+        self,
+        requests: Mapping[RoleKind, MessageType],
+        address: str,
+        service: Service,
+        unknowing: Collection[RoleKind] = (),
     ) -> Listener:
         return listen(
             address,
             service,
-            hello_check=HelloCheck(self.run, self.role, {kind}, self.security),
-            request_type=lambda _: request_type,
+            hello_check=HelloCheck(self.run, self.role, requests, self.security, unknowing),
+            request_type=lambda role: requests[role_kind(role)],
             clock=self.clock,
             limits=CONTROL_LIMITS,
             bounds=_DOOR_BOUNDS,

@@ -1,0 +1,53 @@
+"""Which job a command is for: by its folder, or by its launcher's address.
+
+Waits: for the secret, if somebody is to type it.
+"""
+
+import getpass
+import os
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from paceline.errors import UsageError
+from paceline.launch.job.addresses import tcp_address
+from paceline.launch.job.environment import PLAIN, given_secret
+from paceline.launch.job.folder import RUNS, JobDir
+from paceline.launch.job.joining import JobDoor
+from paceline.transport.handshake import Secret
+
+JOIN_HELP = "Without a folder: where the job's launcher listens, 10.0.0.1:7070."
+
+
+def named_job(
+    folder: Path | None, join: str | None, find: Callable[[Path], JobDir]
+) -> JobDir | JobDoor:
+    """The job that a command is for; if none is named, what ``find`` finds in runs/.
+
+    Raises:
+        UsageError: both are named, there is no such job, or no secret.
+    """
+    if join is None:
+        return find(RUNS) if folder is None else JobDir(folder)
+    if folder is not None:
+        raise UsageError(f"name the job by its folder, {folder}, or by --join, not by both")
+    is_plain = os.environ.get(PLAIN) == "1"
+    return JobDoor(tcp_address("--join", join), ask_secret(), is_plain)
+
+
+def shown_name(job: JobDir | JobDoor) -> str:
+    """What a command calls a job."""
+    return job.name if isinstance(job, JobDoor) else str(job.path)
+
+
+def ask_secret(environ: Mapping[str, str] = os.environ) -> Secret:
+    """The secret of a run: of the environment, else of standard input.
+
+    Raises:
+        UsageError: what there is, is none.
+    """
+    if (given := given_secret(environ)) is not None:
+        return given
+    if sys.stdin.isatty():
+        return Secret.parse(getpass.getpass("the run's secret: "), "standard input")
+    return Secret.parse(sys.stdin.readline(), "standard input")

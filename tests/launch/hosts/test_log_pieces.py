@@ -59,7 +59,7 @@ def test_all_of_each_log_arrives_once(
     ends = Ends()
     for (name, size), (room, times, is_answered) in story:
         ends.grow(name, size)
-        pieces, has_more = ends.told()
+        pieces, _ = ends.told()
         assert sum(len(piece.text) for piece in pieces) <= ROOM
         for _ in range(times):
             had = ends.take(pieces, room)

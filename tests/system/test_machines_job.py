@@ -60,6 +60,7 @@ def test_a_machine_that_is_gone_and_a_cable_that_is_pulled_cost_no_record(
     within(10.0, "nothing is left", lambda: not machines[2].processes())
 
 
+@pytest.mark.soak
 def test_whoever_is_hung_beyond_the_time_out_is_refused_when_it_wakes(
     job: HostedJob, machines: Machines
 ) -> None:

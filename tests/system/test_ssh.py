@@ -14,7 +14,7 @@ from tests.system.hosts import COUNTING, PACELINE, HostedJob, within
 from tests.system.secure_shell import NO_SSHD, as_here, has_sshd, sshd, stand_in
 
 pytestmark = [pytest.mark.slow, pytest.mark.system, pytest.mark.timeout(0)]
-REAL = [pytest.mark.around, pytest.mark.skipif(not has_sshd(), reason=NO_SSHD)]
+REAL = [pytest.mark.soak, pytest.mark.skipif(not has_sshd(), reason=NO_SSHD)]
 LONG = ("--records", "48000", "--ids", "200", "--epochs", "1", "--sleep-ms", "60")
 THREE = ("--trainers", "3", "--servers", "3", "--timeout", "3s")
 

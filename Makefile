@@ -4,7 +4,7 @@
 # make check   before a commit, in two minutes: format, lint, types, imports, the rules of the house,
 #              and the fast tests of rooms; of the trainer those of its pure sub-rooms, and none that
 #              puts whole jobs together (tests/cluster, tests/simulate ...): make test runs all
-# make test-around  what needs libraries that paceline can do without; nothing may be skipped
+# make test-around  what needs libraries that paceline can do without, or sshd; nothing may be skipped
 # make lint    format, lint, types
 # make docs    the documentation as a site in build/site
 # make bench   all that needs no other library; twenty minutes, on an idle machine

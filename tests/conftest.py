@@ -56,3 +56,12 @@ def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     S3FileSystem.clear_instance_cache()  # one of another test knows another server
     yield f"s3://{name}"
     server.stop()
+
+
+@pytest.fixture(scope="session")
+def needs_machines() -> None:
+    """Skip what needs network namespaces as machines, where there can be none."""
+    from paceline.testing.machines import why_no_machines  # noqa: PLC0415  (for few tests)
+
+    if why := why_no_machines():
+        pytest.skip(why)

@@ -4,9 +4,9 @@
 
     python -m benchmarks link [--times 5] [--mbit 100] [--servers 1,2,4]
 
-Two trainers in one network namespace, coordinator and servers in another, and between them
-a link of so many Mbit/s each way (`dense.network`), over TCP, with nothing lent. The
-model is 784-256-256-10 (269,322 parameters) under Adam.
+Two trainers on one machine, coordinator and servers on another (network namespaces), and
+between them a link of so many Mbit/s each way (`dense.network`), over TCP, with nothing
+lent. The model is 784-256-256-10 (269,322 parameters) under Adam.
 
 The floor of a step comes from what went over the link in the timed steps, counted at its
 end with all headers. No value is new before the last gradient is there, but who has its
@@ -16,7 +16,6 @@ link's rate. Above it lie computing, deciding and waiting. Runs are interleaved,
 processes of its own.
 
 Needs Linux, root and iproute2; elsewhere it says so, measures nothing, and ends with 0.
-The namespaces have no names, and are gone with the processes in them.
 
 Exit status: 0; 1 if the model depends on the number of servers.
 """
@@ -31,7 +30,7 @@ from typing import NamedTuple, cast, final
 
 from benchmarks.dense.compare import write_data
 from benchmarks.dense.loops import SIDES, Plan
-from benchmarks.dense.network import NEAR, NoNetworkError, SlowLink
+from benchmarks.dense.network import Link, slow_link
 from benchmarks.harness.apart import APART, CODECS, LOSSLESS, pace_of, who_of
 from benchmarks.harness.bench import Found, Run, bench, flags_of, opt, result
 from benchmarks.harness.environments import one_thread
@@ -41,6 +40,7 @@ from paceline.ids import role_kind
 from paceline.launch.job.commands import Command, UserScript
 from paceline.launch.processes.forkserver import ForkServer
 from paceline.launch.processes.process import Child
+from paceline.testing.machines import why_no_machines
 
 SCRIPT = Path(__file__).with_name("loops.py")
 WIDTH = 256
@@ -73,19 +73,19 @@ class Trained(NamedTuple):
 class TwoPlaces:
     """A fork server at each end of the link; trainers are far."""
 
-    def __init__(self, near: ForkServer, far: ForkServer, link: SlowLink) -> None:
+    def __init__(self, near: ForkServer, far: ForkServer, link: Link) -> None:
         self._near, self._far, self._link = near, far, link
 
     def start(self, role: str, command: Command, log: Path) -> Child | None:
         """See `ForkServer.start`."""
         if role_kind(role) != "trainer":
             return self._near.start(role, command, log)
-        with self._link.inside():  # should a dead one be started again
+        with self._link.far.inside():  # should a dead one be started again
             return self._far.start(role, command, log)
 
 
 def run_once(
-    case: Case, plan: Plan, data: Path, folder: Path, places: TwoPlaces, link: SlowLink
+    case: Case, plan: Plan, data: Path, folder: Path, places: TwoPlaces, link: Link
 ) -> Trained:
     """One job over the link, in a fresh folder."""
     told = json.dumps(plan._asdict())
@@ -93,12 +93,12 @@ def run_once(
     script = UserScript(str(SCRIPT), words)
     config = job_config(pace_of(case.codec), trainers=SIDES, servers=case.servers)
     forks = cast(ForkServer, places)  # a launcher only starts
-    wait_job(forks, config, script, one_thread(), folder, "tcp", NEAR)
+    wait_job(forks, config, script, one_thread(), folder, "tcp", link.near.address)
     results = [result(folder, side) for side in range(SIDES)]
     return run_of(results, plan.timed, link)
 
 
-def run_of(results: Sequence[Mapping[str, float]], steps: int, link: SlowLink) -> Trained:
+def run_of(results: Sequence[Mapping[str, float]], steps: int, link: Link) -> Trained:
     """What the trainers of a job wrote; each has counted the bytes of all."""
     seconds = max(result["seconds"] for result in results)
     up, down = (
@@ -155,13 +155,13 @@ def compare_models(runs: Mapping[Case, Sequence[Trained]]) -> tuple[bool, str]:
 
 
 def measure(
-    run: Run, cases: Sequence[Case], plan: Plan, link: SlowLink
+    run: Run, cases: Sequence[Case], plan: Plan, link: Link
 ) -> dict[Case, list[Trained]]:
     """Interleaved runs."""
     data = write_data(plan, run.folder)
-    near = run.forks(APART)
     with contextlib.ExitStack() as stack:
-        with link.inside():
+        near = stack.enter_context(fork_server(run.folder / "near", 1, (APART,)))
+        with link.far.inside():
             far = stack.enter_context(fork_server(run.folder / "far", 1))
         places = TwoPlaces(near, far, link)
 
@@ -188,13 +188,12 @@ def measure(
 def main(run: Run) -> Found | int:
     """Measure, where there can be such a link."""
     flags = run.flags
-    try:
-        link = SlowLink(flags.mbit)
-    except NoNetworkError as error:
-        print(f"no slow link here, nothing is measured: {error}")
+    if why := why_no_machines():
+        print(f"nothing is measured: {why}")
         return 0
     plan = Plan(flags.batch, flags.warm, flags.steps, task=flags.warm + flags.steps)
-    runs = measure(run, cases_of(flags.servers, flags.codecs), plan, link)
+    with slow_link(flags.mbit) as link:
+        runs = measure(run, cases_of(flags.servers, flags.codecs), plan, link)
     figures = figures_of(runs)
     is_equal, told = compare_models(runs)
     told = f"{flags.mbit:g} Mbit/s each way; {told}"

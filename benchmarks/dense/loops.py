@@ -28,8 +28,9 @@ from torch.nn.functional import cross_entropy
 from torch.nn.parallel import DistributedDataParallel
 
 import paceline
-from benchmarks.dense.network import FAR_DEVICE, read_traffic
+from benchmarks.dense.network import read_traffic
 from benchmarks.harness.stopwatch import Stopwatch
+from paceline.testing.machines import DEVICE
 
 FEATURES, WIDTH, CLASSES = 784, 1024, 10
 LR = 1e-3
@@ -133,7 +134,7 @@ def run_paceline(
 
 def link_bytes() -> dict[str, int]:
     """What went over this end of the link so far, of all trainers there."""
-    traffic = read_traffic(FAR_DEVICE)
+    traffic = read_traffic(DEVICE)
     return {"up_bytes": traffic.sent, "down_bytes": traffic.received}
 
 

@@ -104,6 +104,10 @@ class FrameRefused(TransportError):
     """A frame broke the format or one of its limits; the connection is closed."""
 
 
+class FrameDamaged(FrameRefused):
+    """A checksum does not hold; what was asked can be asked anew, over a new connection."""
+
+
 class StoreError(PacelineError):
     """What must survive could not be written or read."""
 

@@ -76,7 +76,7 @@ INSIDE: dict[str, Floors] = {
     "paceline.transport": (
         ("address", "frames"),
         ("handshake", "service", "shared_memory"),
-        ("connection", "mailbox"),
+        ("connection", "greeting", "mailbox"),
         ("listener", "patience", "requests"),
         ("streams",),
         ("inprocess",),

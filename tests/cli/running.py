@@ -8,7 +8,7 @@ from paceline.cli import main as cli
 from paceline.config import JobConfig
 from paceline.launch.job.commands import UserScript
 from paceline.launch.job.folder import JobDir
-from paceline.launch.local import LocalRun, RunResult
+from paceline.launch.local import LocalRun, Reach, RunResult
 from paceline.messages.watching import JobStatus, ProcessStatus, QueueStatus
 from paceline.watch.summary import Restarts, RunTime, Verdict, summarize
 
@@ -51,8 +51,10 @@ class Runs:
         self.job = JobDir(Path())
         self.is_resumed = False
         self.said: tuple[str, ...] = ()
+        self.reach = Reach()
 
-    def __call__(self, run: LocalRun, *_: object, **__: object) -> RunResult:
+    def __call__(self, run: LocalRun, *_: object, reach: Reach) -> RunResult:
+        self.reach = reach
         self.config, self.script, self.job, self.is_resumed = run
         folder = str(self.job.path)
         summary = summarize(STATUS, self.verdict, Restarts(), 2.0, folder, RunTime(0.0))

@@ -8,13 +8,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
 import psutil
 
 from paceline.launch.job import JobDir
+from paceline.testing.machines import Machine
 
 COUNTING = Path(__file__).parents[2] / "examples" / "counting" / "train.py"
 PACELINE = [sys.executable, "-m", "paceline.cli.main"]
@@ -36,10 +37,21 @@ class HostedJob:
     """A counting job whose launcher listens at loopback; hosts are started by hand."""
 
     def __init__(
-        self, folder: Path, *options: str, script: Sequence[str] = (), **more: Any
+        self,
+        folder: Path,
+        *options: str,
+        script: Sequence[str] = (),
+        machines: Sequence[Machine] = (),
+        ssh: Sequence[str] = (),
+        **more: Any,
     ) -> None:
-        """Begin; ``script`` is the counting script's path, or arguments of it alone."""
-        self.folder = folder
+        """Begin; ``script`` is the counting script's path, or arguments of it alone.
+
+        With ``machines`` the launcher is on the first, and each host on one of the others;
+        ``ssh`` are options by which it starts hosts itself.
+        """
+        self.folder, self.machines = folder, machines
+        where = ["--listen", tcp(machines[0]) if machines else "127.0.0.1:0"]
         if not script or script[0].startswith("--"):
             script = (str(COUNTING), *script)
         self.job = JobDir(folder / "job")
@@ -51,24 +63,31 @@ class HostedJob:
         self.output = folder / "launcher.txt"
         self.launcher = self.run(
             "launcher",
-            ["run", "--listen", "127.0.0.1:0", "--job-dir", str(self.job.path)],
+            ["run", *(ssh or where), "--job-dir", str(self.job.path)],
             ["--checkpoints", str(folder / "cuts"), "--pace", "async", *options],
             [*script, "--out", str(self.verdict)],
+            on=0,
             **more,
         )
         self.address = within(30.0, "it says how to join", self._address)
 
-    def run(self, name: str, *words: Sequence[str], **more: Any) -> subprocess.Popen[bytes]:
-        """Run ``paceline`` with an output of its own."""
+    def run(
+        self, name: str, *words: Sequence[str], on: int, **more: Any
+    ) -> subprocess.Popen[bytes]:
+        """Run ``paceline`` with an output of its own, on a machine if there are some."""
         environment = {
             **os.environ,
             "PACELINE_SECRET_FILE": str(self.secret),
             "OMP_NUM_THREADS": "1",
             **more.pop("environment", {}),
         }
-        with (self.folder / f"{name}.txt").open("ab") as output:
+        command = [*PACELINE, *(word for some in words for word in some)]
+        log = self.folder / f"{name}.txt"
+        if self.machines:
+            return self.machines[on].popen(command, log, env=environment, **more)
+        with log.open("ab") as output:
             return subprocess.Popen(
-                [*PACELINE, *(word for some in words for word in some)],
+                command,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
@@ -81,7 +100,8 @@ class HostedJob:
         name = f"agent-{len(self.agents) + 1}"
         words = ["host", "--join", self.address, "--name", name]
         folder = ["--folder", str(self.folder / name)]
-        agent = self.run(name, words, folder, options, **more)
+        on = len(self.agents) + 1
+        agent = self.run(name, words, folder, options, on=on, **more)
         self.agents.append(agent)
         return agent
 
@@ -91,11 +111,9 @@ class HostedJob:
 
     def status(self) -> dict[str, Any]:
         """How the job stands; empty while nobody can say."""
-        asked = subprocess.run(
-            [*PACELINE, "status", str(self.job.path), "--json"],
-            capture_output=True,
-            check=False,
-        )
+        command = [*PACELINE, "status", str(self.job.path), "--json"]
+        with self.machines[0].inside() if self.machines else nullcontext():
+            asked = subprocess.run(command, capture_output=True, check=False)
         return json.loads(asked.stdout) if asked.returncode == 0 else {}
 
     def records(self) -> int:
@@ -122,6 +140,11 @@ class HostedJob:
             raise AssertionError(self.said())
         _, found, rest = self.said().partition("paceline host --join ")
         return rest.split()[0] if found else ""
+
+
+def tcp(machine: Machine, port: int = 7070) -> str:
+    """An address of a machine as the command line takes it."""
+    return f"{machine.ipv4}:{port}" if machine.ipv4 else f"[{machine.ipv6}]:{port}"
 
 
 def tree(pid: int) -> list[psutil.Process]:

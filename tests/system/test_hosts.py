@@ -82,44 +82,26 @@ def test_a_host_that_is_told_to_stop_leaves_the_job_to_the_others(
     assert "is lost: agent-1 was told to stop; with it server-" in job.said()
 
 
-@pytest.mark.parametrize(
-    ("what", "why"),
-    [
-        ("secret", "must belong to one run and have its secret"),
-        ("script", "there is not what the launcher runs"),
-        ("no script", "there is no script 'train.py' in"),
-        ("checkpoints", "the checkpoints of the job are not at"),
-    ],
-)
-def test_who_cannot_take_part_is_told_why(
-    what: str, why: str, tmp_path: Path, jobs: list[HostedJob]
+def test_who_cannot_take_part_is_told_why_and_so_is_the_launcher(
+    tmp_path: Path, jobs: list[HostedJob]
 ) -> None:
     here, there = tmp_path / "here", tmp_path / "there"
     for folder in (here, there):
         folder.mkdir()
         (folder / "train.py").write_bytes(COUNTING.read_bytes())
+    with (there / "train.py").open("a") as script:
+        script.write("# another line\n")
+    (tmp_path / "other").write_text("ab" * 32)
+    other = {"PACELINE_SECRET_FILE": str(tmp_path / "other")}
     small = ("train.py", "--records", "800", "--epochs", "1")
     job = HostedJob(tmp_path, "--await-hosts", "2", script=small, cwd=here)
     jobs.append(job)
-    more: dict[str, object] = {"cwd": there}
-    if what == "secret":
-        (tmp_path / "other").write_text("ab" * 32)
-        more["environment"] = {"PACELINE_SECRET_FILE": str(tmp_path / "other")}
-    elif what == "script":
-        with (there / "train.py").open("a") as script:
-            script.write("# another line\n")
-    elif what == "no script":
-        (there / "train.py").unlink()
-    else:
-        within(30.0, "it is claimed", (tmp_path / "cuts" / "claims").exists)
-        (tmp_path / "cuts" / "claims").rename(tmp_path / "claims")
 
-    assert job.host(**more).wait(60.0) == 2
-    assert why in job.said("agent-1").replace("is not what", "there is not what")
-    if what == "checkpoints":
-        (tmp_path / "claims").rename(tmp_path / "cuts" / "claims")
-    elif what != "secret":
-        assert "is lost: agent-1 cannot take part: " in job.said()
+    foreign, unlike = job.host(environment=other), job.host(cwd=there)
 
+    assert (foreign.wait(60.0), unlike.wait(60.0)) == (2, 2)
+    assert "must belong to one run and have its secret" in job.said("agent-1")
+    assert "is not what the launcher runs" in job.said("agent-2")
+    assert "is lost: agent-2 cannot take part: train.py in" in job.said()
     job.host(cwd=here)
     assert job.end()["exact"]

@@ -1,10 +1,14 @@
 """A whole job over TCP: exact, on loopback only, and its secret shows nowhere."""
 
+import functools
 import json
+import socket
 from pathlib import Path
 
+import psutil
 import pytest
 
+from paceline.launch.local import wait_local_run
 from paceline.launch.processes.forkserver import ForkServer
 from paceline.testing.chaos import ChaosPlan, RandomKills, wait_chaos
 
@@ -66,6 +70,45 @@ def test_a_job_over_tcp_counts_exactly_and_keeps_its_secret(
         data = path.read_bytes()
         assert secret.encode() not in data, path
         assert bytes.fromhex(secret) not in data, path
+
+
+def own_address() -> str:
+    """One at which other machines could reach this one."""
+    for addresses in psutil.net_if_addrs().values():
+        for address in addresses:
+            is_ip = address.family == socket.AF_INET
+            if is_ip and not address.address.startswith("127."):
+                return address.address
+    pytest.skip("this machine has no address but loopback")
+
+
+@pytest.mark.system
+@pytest.mark.timeout(0)
+def test_a_job_beyond_loopback_speaks_tls_and_counts_exactly(
+    tmp_path: Path, forks: ForkServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host = own_address()
+    run = functools.partial(wait_local_run, host=host)
+    monkeypatch.setattr("paceline.testing.chaos.wait_local_run", run)
+    plan = ChaosPlan(
+        SCRIPT,
+        "sync:reduce=sum",
+        ("--records", "1600", "--ids", "50", "--epochs", "1"),
+        trainers=2,
+        servers=2,
+        timeout_s=120.0,
+        limit_s=1500.0,
+        transport="tcp",
+    )
+    report = wait_chaos(plan, tmp_path, forks)
+    assert report.is_exact(), report.verdict
+    assert report.summary["restarts"] == {"coordinator": 0, "server": 0, "trainer": 0}
+    seen = json.loads((tmp_path / "witness.json").read_text())
+    for role in ("coordinator", "server-0", "server-1"):
+        assert seen["listening"][role] == [host]
+    log = (tmp_path / "job" / "logs" / "coordinator.log").read_text(encoding="utf-8")
+    assert "expected TLS, got b'GET '" in log  # who knocked spoke none
+    assert "reachable from other machines" not in log
 
 
 @pytest.mark.soak

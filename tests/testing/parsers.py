@@ -5,6 +5,7 @@
     preamble    the fixed start of a frame
     header      sizes and message, as they lie behind a preamble
     stream      frames, one behind the other, as a socket would bring them
+    checked     the same with checksums, where a plain link is between two hosts
     frame       one frame whose preamble is right and whose header is anything
     listener    the handshake at a listener's end: frames of a client
     client      the handshake at a client's end: frames of a listener
@@ -31,6 +32,7 @@ from paceline.messages.trainer import TrainerReply, TrainerRequest
 from paceline.messages.watching import AskStatus, JobStatus, LauncherOrders, LauncherReport
 from paceline.transport.connection import MessageType
 from paceline.transport.frames import (
+    CHECKSUM_BYTES,
     PREAMBLE_BYTES,
     Header,
     Kind,
@@ -41,6 +43,7 @@ from paceline.transport.frames import (
     parse_header,
     parse_preamble,
 )
+from paceline.transport.greeting import Introduction, Reception
 from paceline.transport.handshake import (
     FAREWELL,
     FROM_CLIENT,
@@ -48,8 +51,6 @@ from paceline.transport.handshake import (
     NONCE_BYTES,
     Hello,
     HelloCheck,
-    Introduction,
-    Reception,
     Secret,
 )
 from paceline.transport.requests import decode_message
@@ -122,7 +123,7 @@ def read_header(data: bytes) -> None:
     assert min(header.sizes, default=0) >= 0
 
 
-def read_stream(data: bytes) -> None:
+def read_stream(data: bytes, *, is_checked: bool = False) -> None:
     """All bytes as frames, until one is refused or the stream ends."""
     num_allocated = 0
 
@@ -132,13 +133,20 @@ def read_stream(data: bytes) -> None:
         num_allocated += preamble.payload_bytes
         return None, allocate(header.sizes)
 
-    reader = FrameReader(LIMITS, place)
+    reader = FrameReader(LIMITS._replace(is_checked=is_checked), place)
     source = BytesSource(data)
     try:
         while reader.receive(source) is not None:  # type: ignore[arg-type]  # see there
             pass
     except (FrameRefused, PeerLost):
         assert num_allocated <= len(data) + LIMITS.frame_bytes
+
+
+def read_checked(data: bytes) -> None:
+    """The same with checksums, and all bytes as a header behind which none holds."""
+    read_stream(data, is_checked=True)
+    start = encode_preamble(Preamble(Kind.REQUEST, 1, len(data), 0))
+    read_stream(start + data + bytes(CHECKSUM_BYTES), is_checked=True)
 
 
 def read_frame(data: bytes) -> None:
@@ -150,10 +158,11 @@ def read_as_listener(data: bytes) -> None:
     """All bytes as a client's messages: the first, and the one after a challenge."""
     for has_secret, is_challenged in itertools.product((False, True), repeat=2):
         secret = _SECRET if has_secret else None
-        check = HelloCheck("r", "server-0", {"trainer"}, secret)
-        reception = Reception(check, secret, b"", _NONCE)
+        check = HelloCheck("r", "server-0", {"trainer"})
+        reception = Reception(check, [secret] if secret else [], b"", _NONCE)
         if is_challenged and has_secret:
-            reception.answer(Hello(run="r", role="trainer-0", nonce=_NONCE))
+            known = Hello(run="r", role="trainer-0", nonce=_NONCE, key=_SECRET.key_id)
+            reception.answer(known)
         try:
             message = decode_message(FROM_CLIENT, _header(data))
             msgspec.msgpack.encode(reception.answer(message))
@@ -194,6 +203,7 @@ PARSERS: dict[str, Parser] = {
     "preamble": read_preamble,
     "header": read_header,
     "stream": read_stream,
+    "checked": read_checked,
     "frame": read_frame,
     "listener": read_as_listener,
     "client": read_as_client,

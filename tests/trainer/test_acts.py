@@ -5,9 +5,9 @@ import pytest
 from paceline.errors import JobFailed
 from paceline.ids import COORDINATOR
 from paceline.messages.shared import Message, Refusal, Waiting
-from paceline.messages.trainer import Beaten, Ticked
+from paceline.messages.trainer import Beat, Beaten, Ticked
 from paceline.messages.waits import Wait
-from paceline.trainer.acts import Abandoned, Ask, Asking, Collect, Lost, Pause
+from paceline.trainer.acts import Abandoned, Act, Ask, Asking, Collect, Lost, Pause
 
 
 def told(asking: Asking, *replies: Message | Lost) -> Message:
@@ -81,3 +81,27 @@ def test_a_coordinator_that_cannot_journal_is_asked_for_as_long_as_it_lasts() ->
 def test_any_other_wait_is_an_answer_to_who_asks_once() -> None:
     waiting = Waiting(Wait("round", "others are in the round"))
     assert insisted(Asking(patience_s=1.0), waiting) == waiting
+
+
+def test_a_server_that_has_moved_is_looked_for_where_it_is_now() -> None:
+    """Also in the middle of a step, where the trainer follows a new timeline."""
+    asking = Asking(patience_s=1.0)
+    servers = asking.servers
+    servers["server-0"] = "tcp:10.0.0.2:7"
+
+    def abandon(_: str) -> Act[None]:
+        yield Pause(0.0)
+
+    act = asking.read({"server-0": asking.beat()}, abandon)
+
+    next(act)
+    look = act.send({"server-0": Lost("nobody listens there")})
+    assert isinstance(look, Ask)
+    [beat] = look.calls.values()
+    assert isinstance(beat, Beat)
+    assert beat.wait is not None
+    assert beat.wait.kind == "servers"
+    moved = {"server-0": "tcp:10.0.0.3:8"}
+    act.send({COORDINATOR: Beaten(timeline=0, servers=moved)})
+
+    assert servers == moved

@@ -18,15 +18,14 @@ from paceline.transport.frames import (
     Preamble,
     encode_frame,
 )
+from paceline.transport.greeting import Introduction, Reception
 from paceline.transport.handshake import (
     NONCE_BYTES,
     Challenge,
     Farewell,
     Hello,
     HelloCheck,
-    Introduction,
     Proof,
-    Reception,
     Welcome,
 )
 from paceline.transport.streams.pieces import Frame, FrameReader, Placed
@@ -80,10 +79,11 @@ def introduction(
     peer: BareSocket, corridor: Corridor, hello: Hello = HELLO
 ) -> Introduction:
     """What a client of the house would say here."""
-    if corridor.secret is None:
+    secret = corridor.security.secret
+    if secret is None:
         return Introduction(hello, None, b"", b"")
     here = place_reached(peer.socket)
-    return Introduction(hello, corridor.secret, here, os.urandom(NONCE_BYTES))
+    return Introduction(hello, secret, here, os.urandom(NONCE_BYTES))
 
 
 def bare_client(corridor: Corridor) -> BareSocket:
@@ -155,10 +155,10 @@ class BareListener:
             self._script(peer)
 
     def _welcome(self, peer: BareSocket) -> None:
-        secret = self._corridor.secret
-        here = b"" if secret is None else place_reached(_Mirrored(peer.socket))  # type: ignore[arg-type]
-        check = HelloCheck("run-1", "server-0", {"trainer"}, secret)
-        reception = Reception(check, secret, here, os.urandom(NONCE_BYTES))
+        secrets = self._corridor.security.accepted
+        here = b"" if not secrets else place_reached(_Mirrored(peer.socket))  # type: ignore[arg-type]
+        check = HelloCheck("run-1", "server-0", {"trainer"})
+        reception = Reception(check, secrets, here, os.urandom(NONCE_BYTES))
         answer: msgspec.Struct = Farewell("")
         while not isinstance(answer, Welcome):
             answer = reception.answer(peer.read().message)

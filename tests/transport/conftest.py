@@ -25,6 +25,8 @@ def has_ipv6() -> bool:
 OPENERS: dict[str, Callable[[], Corridor]] = {
     "unix": UnixCorridor,
     "tcp": TcpCorridor,
+    "plain": lambda: TcpCorridor(way="plain"),
+    "tls": lambda: TcpCorridor(way="tls"),
     "tcp6": lambda: TcpCorridor("::1"),
     "inproc": InProcessCorridor,
 }
@@ -56,3 +58,10 @@ def tcp() -> Iterator[TcpCorridor]:
 @pytest.fixture
 def service() -> Memory:
     return Memory()
+
+
+@pytest.fixture
+def tls() -> Iterator[TcpCorridor]:
+    opened = TcpCorridor(way="tls")
+    yield opened
+    opened.close()

@@ -16,7 +16,7 @@ from paceline.errors import UsageError
 from paceline.timing import Deadline, SystemClock
 from paceline.transport.connection import Connection
 from paceline.transport.frames import DATA_LIMITS, ByteArray, Limits
-from paceline.transport.handshake import Hello, HelloCheck, Secret
+from paceline.transport.handshake import OPEN, Hello, HelloCheck, Secret, Security, Way
 from paceline.transport.listener import DEFAULT_BOUNDS, Bounds, Listener
 from paceline.transport.opening import connect, listen
 from paceline.transport.service import Peer, Reply, Service
@@ -125,8 +125,8 @@ class Corridor(ABC):
     def address(self) -> str: ...
 
     @property
-    def secret(self) -> Secret | None:
-        return None
+    def security(self) -> Security:
+        return OPEN
 
     def listen(
         self,
@@ -137,7 +137,7 @@ class Corridor(ABC):
         listener = listen(
             self.address,
             service,
-            hello_check=HelloCheck("run-1", "server-0", {"trainer"}, self.secret),
+            hello_check=HelloCheck("run-1", "server-0", {"trainer"}, self.security),
             request_type=lambda _: Say | Park | Fail | Choosy,
             clock=CLOCK,
             limits=limits,
@@ -148,7 +148,7 @@ class Corridor(ABC):
 
     def connect(self, hello: Hello = HELLO, limits: Limits = DATA_LIMITS) -> Connection:
         connection = connect(
-            self.address, hello, Said | Choosy, limits, CLOCK, PATIENCE_S, self.secret
+            self.address, hello, Said | Choosy, limits, CLOCK, PATIENCE_S, self.security
         )
         self.connections.append(connection)
         return connection
@@ -184,8 +184,9 @@ class UnixCorridor(Corridor):
 
 @final
 class TcpCorridor(Corridor):
-    def __init__(self, host: str = "127.0.0.1") -> None:
+    def __init__(self, host: str = "127.0.0.1", way: Way | None = None) -> None:
         super().__init__()
+        self.way = way
         self._held = contextlib.ExitStack()
         self.where = self._held.enter_context(hold_port(host))
 
@@ -194,8 +195,8 @@ class TcpCorridor(Corridor):
         return str(self.where)
 
     @property
-    def secret(self) -> Secret | None:
-        return SECRET
+    def security(self) -> Security:
+        return Security(SECRET, way=self.way)
 
     def release(self) -> None:
         """Let go of the port; nobody has listened at it."""

@@ -3,17 +3,18 @@
 import msgspec
 import pytest
 
-from paceline.errors import FrameRefused, HandshakeRefused
+from paceline.errors import ForeignPeer, FrameRefused, HandshakeRefused
+from paceline.transport.greeting import Introduction, Reception
 from paceline.transport.handshake import (
     NONCE_BYTES,
     Challenge,
     Hello,
     HelloCheck,
-    Introduction,
     Proof,
-    Reception,
     Secret,
+    Security,
     Transcript,
+    Way,
     Welcome,
 )
 
@@ -35,8 +36,8 @@ def client(
 
 
 def listener(secret: Secret | None = SECRET, place: bytes = HERE) -> Reception:
-    check = HelloCheck("run-1", "server-0", {"trainer"}, secret)
-    return Reception(check, secret, place, nonce())
+    check = HelloCheck("run-1", "server-0", {"trainer"})
+    return Reception(check, [secret] if secret else [], place, nonce())
 
 
 def shake_hands(mine: Introduction, theirs: Reception) -> list[msgspec.Struct]:
@@ -133,9 +134,10 @@ def test_own_proof_sent_back_proves_nothing() -> None:
 def test_listener_cannot_be_made_to_prove_in_a_clients_place() -> None:
     """Whoever has no secret asks one listener what another listener asks of it."""
     asked, oracle = listener(), listener()
-    challenge = asked.answer(msgspec.structs.replace(HELLO, nonce=bytes(32)))
+    overheard = msgspec.structs.replace(HELLO, key=SECRET.key_id)
+    challenge = asked.answer(msgspec.structs.replace(overheard, nonce=bytes(32)))
     assert isinstance(challenge, Challenge)
-    counter = oracle.answer(msgspec.structs.replace(HELLO, nonce=challenge.nonce))
+    counter = oracle.answer(msgspec.structs.replace(overheard, nonce=challenge.nonce))
     assert isinstance(counter, Challenge)  # nothing that is signed, before a proof
     with pytest.raises(HandshakeRefused, match="does not hold"):
         asked.answer(Proof(counter.nonce))
@@ -164,6 +166,79 @@ def test_a_stranger_does_not_learn_which_run_this_is() -> None:
     assert "run-1" not in str(refused.value)
     with pytest.raises(HandshakeRefused, match="run 'run-1', the other end has 'run-2'"):
         shake_hands(client(hello=other_run), listener())
+
+
+# ------------------------------------------------------------- which secret, and how
+
+
+def test_during_a_rotation_the_previous_secret_is_accepted_and_proved() -> None:
+    old, new = Secret.fresh(), Secret.fresh()
+    check = HelloCheck("run-1", "server-0", {"trainer"})
+    accepted = Security(new, old).accepted
+    for secret in (old, new):
+        theirs = Reception(check, accepted, HERE, nonce())
+        assert isinstance(shake_hands(client(secret), theirs)[-1], Welcome)
+
+
+def test_a_refusal_says_which_key_came_and_which_are_accepted() -> None:
+    old, new, other = Secret.fresh(), Secret.fresh(), Secret.fresh()
+    check = HelloCheck("run-1", "server-0", {"trainer"})
+    theirs = Reception(check, Security(new, old).accepted, HERE, nonce())
+    came, ids = other.key_id.hex(), f"{new.key_id.hex()} and {old.key_id.hex()}"
+    with pytest.raises(ForeignPeer, match=f"key id {came}, those accepted have {ids}"):
+        shake_hands(client(other), theirs)
+
+
+def test_a_key_id_tells_secrets_apart_and_is_none() -> None:
+    other = Secret.fresh()
+    assert len(SECRET.key_id) == 8
+    assert SECRET.key_id != other.key_id
+    assert SECRET.key_id == Secret(bytes(range(32))).key_id
+    assert SECRET.key_id not in bytes(range(32))
+
+
+def test_a_named_key_is_the_one_that_must_be_proved() -> None:
+    """Who knows the previous secret cannot name the current one."""
+    old, new = Secret.fresh(), Secret.fresh()
+    check = HelloCheck("run-1", "server-0", {"trainer"})
+    theirs = Reception(check, Security(new, old).accepted, HERE, nonce())
+    mine = client(old)
+    challenge = theirs.answer(msgspec.structs.replace(mine.hello, key=new.key_id))
+    with pytest.raises(ForeignPeer, match="does not hold"):
+        theirs.answer(mine.answer(challenge))
+
+
+@pytest.mark.parametrize(
+    ("theirs", "mine", "reason"),
+    [
+        ("plain", "local", r"checksums \(--plain\), .* comes without TLS, on one host"),
+        ("local", "plain", "on one host, .* comes without TLS, with checksums"),
+        ("tls", "plain", "by TLS, .* comes without TLS"),
+        ("plain", "smoke signals", "comes 'smoke signals'"),
+    ],
+)
+def test_ends_that_do_not_agree_how_frames_travel_say_so(
+    theirs: Way, mine: str, reason: str
+) -> None:
+    check = HelloCheck("run-1", "server-0", {"trainer"})
+    reception = Reception(check, [SECRET], HERE, nonce(), theirs)
+    hello = msgspec.structs.replace(HELLO, way=mine)
+    with pytest.raises(ForeignPeer, match=f"{reason}.*--plain, or none"):
+        reception.answer(client(hello=hello).hello)
+
+
+def test_who_changes_the_way_in_between_is_refused() -> None:
+    check = HelloCheck("run-1", "server-0", {"trainer"})
+    theirs, mine = Reception(check, [SECRET], HERE, nonce(), "plain"), client()
+    challenge = theirs.answer(msgspec.structs.replace(mine.hello, way="plain"))
+    with pytest.raises(ForeignPeer, match="does not hold"):
+        theirs.answer(mine.answer(challenge))
+
+
+def test_a_place_that_is_shown_later_is_proved() -> None:
+    mine = client(place=b"")
+    mine.reached(HERE)
+    assert isinstance(shake_hands(mine, listener())[-1], Welcome)
 
 
 # ------------------------------------------------------------- whose turn it is

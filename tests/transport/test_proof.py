@@ -9,18 +9,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paceline.errors import ForeignPeer
+from paceline.transport.greeting import Reception
 from paceline.transport.handshake import (
     Hello,
     HelloCheck,
     Proof,
-    Reception,
     Secret,
     Transcript,
     Welcome,
 )
 
 SECRET = Secret(bytes(range(32)))
-HELLO = Hello(run="run-1", role="trainer-0", incarnation=7, nonce=b"c" * 32)
+HELLO = Hello(
+    run="run-1", role="trainer-0", incarnation=7, nonce=b"c" * 32, key=SECRET.key_id
+)
 WELCOME = Welcome(run="run-1", role="server-0")
 SEEN = Transcript(HELLO, b"l" * 32, b"\x7f\0\0\1\x12\x67")
 
@@ -31,6 +33,8 @@ hellos = st.builds(
     incarnation=st.integers(0, 3),
     version=st.integers(1, 2),
     nonce=st.sampled_from([b"c" * 32, b"C" * 32]),
+    way=st.sampled_from(["local", "plain", "tls"]),
+    key=st.sampled_from([b"k" * 8, b"K" * 8]),
 )
 transcripts = st.builds(
     Transcript, hellos, st.binary(max_size=3), st.sampled_from([b"", b"a", b"ab"])
@@ -38,15 +42,25 @@ transcripts = st.builds(
 
 
 def test_the_proofs_are_what_the_note_says() -> None:
-    who = [1, "run-1", "trainer-0", 7, b"c" * 32, b"l" * 32, SEEN.place]
+    who = [
+        1,
+        "run-1",
+        "trainer-0",
+        7,
+        b"c" * 32,
+        "local",
+        SECRET.key_id,
+        b"l" * 32,
+        SEEN.place,
+    ]
     key = bytes(range(32))
 
     def signed(*parts: object) -> bytes:
         return hmac.new(key, msgspec.msgpack.encode(parts), hashlib.sha256).digest()
 
-    assert SEEN.client_proof(SECRET) == signed("paceline handshake 1: who connects", *who)
+    assert SEEN.client_proof(SECRET) == signed("paceline handshake 2: who connects", *who)
     assert SEEN.listener_proof(SECRET, WELCOME) == signed(
-        "paceline handshake 1: who listens", *who, 1, "run-1", "server-0"
+        "paceline handshake 2: who listens", *who, 1, "run-1", "server-0"
     )
 
 
@@ -86,8 +100,8 @@ def test_another_secret_is_another_proof() -> None:
 def test_proofs_are_compared_in_constant_time(monkeypatch: pytest.MonkeyPatch) -> None:
     compared = []
     monkeypatch.setattr(hmac, "compare_digest", lambda *both: compared.append(both))
-    check = HelloCheck("run-1", "server-0", {"trainer"}, SECRET)
-    theirs = Reception(check, SECRET, SEEN.place, SEEN.nonce)
+    check = HelloCheck("run-1", "server-0", {"trainer"})
+    theirs = Reception(check, [SECRET], SEEN.place, SEEN.nonce)
     theirs.answer(HELLO)
     with pytest.raises(ForeignPeer):
         theirs.answer(Proof(b"b"))

@@ -17,7 +17,6 @@ from tests.transport.bare import BareSocket, bare_client, flat, hello_bytes, int
 from tests.transport.corridors import (
     CLOCK,
     PATIENCE_S,
-    SECRET,
     Corridor,
     Memory,
     Said,
@@ -188,7 +187,7 @@ def test_crowd_of_members_is_turned_away_by_name(stream: Corridor, service: Memo
         mine = introduction(peer, stream)
         peer.send(hello_bytes(mine.hello))
         answer = peer.read().message
-        if stream.secret is not None:
+        if stream.security.secret is not None:
             peer.send(hello_bytes(mine.answer(answer)))  # type: ignore[arg-type]
             answer = peer.read().message
     assert answer == Farewell("2 connections are enough")
@@ -217,13 +216,13 @@ class FullTable:
 def test_listener_out_of_descriptors_pushes_out_a_stranger(
     tcp: TcpCorridor, service: Memory, caplog: pytest.LogCaptureFixture
 ) -> None:
-    door = TcpDoor(tcp.where, SECRET)
+    door = TcpDoor(tcp.where, tcp.security)
     table = FullTable(door.socket)
     door.socket = table  # type: ignore[assignment]
     listener = StreamListener(
         door,
         service,
-        hello_check=HelloCheck("run-1", "server-0", {"trainer"}, SECRET),
+        hello_check=HelloCheck("run-1", "server-0", {"trainer"}),
         request_type=lambda _: Say,
         clock=CLOCK,
         bounds=Bounds(handshake_s=8 * PATIENCE_S),  # the next look is far away

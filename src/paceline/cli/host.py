@@ -1,8 +1,10 @@
 """``paceline host``: bring this machine to a job that runs on another one."""
 
+import contextlib
 import os
-import socket
+import signal
 import sys
+import threading
 from pathlib import Path
 from typing import Annotated
 
@@ -11,15 +13,13 @@ import typer
 from paceline.cli.seconds import parse_seconds
 from paceline.errors import PREEMPTED_EXIT_CODE, Interrupted
 from paceline.launch.hosts import HostPlan, wait_host
-from paceline.launch.job import (
-    ask_secret,
-    tcp_address,
-)
+from paceline.launch.job import ask_secret, tcp_address
+from paceline.machine import machine_name
 from paceline.timing import SystemClock
 from paceline.transport.streams import own_host
 
 
-def host(
+def host(  # noqa: PLR0913  (the command line has one parameter for each option)
     *,
     join: Annotated[
         str, typer.Option(help="Where the job's launcher listens: 10.0.0.1:7070.")
@@ -45,6 +45,16 @@ def host(
             show_default="5m",
         ),
     ] = "5m",
+    plain: Annotated[
+        bool, typer.Option("--plain", help="Without TLS, as the launcher was told, too.")
+    ] = False,
+    end_with_stdin: Annotated[
+        bool,
+        typer.Option(
+            "--end-with-stdin",
+            help="Read the secret from standard input, and end when that is closed.",
+        ),
+    ] = False,
     join_within: Annotated[
         str,
         typer.Option(
@@ -62,13 +72,16 @@ def host(
     plan = HostPlan(
         launcher=launcher,
         address=tcp_address("--advertise", f"[{own}]:0" if ":" in own else f"{own}:0").host,
-        name=name or socket.gethostname(),
+        name=name or machine_name(),
         cores=len(os.sched_getaffinity(0)),
-        secret=ask_secret(),
+        secret=ask_secret({} if end_with_stdin else os.environ),
         folder=folder,
         orphan_after_s=parse_seconds("--orphan-after", orphan_after),
         join_within_s=parse_seconds("--join-within", join_within),
+        is_plain=plain,
     )
+    if end_with_stdin:
+        threading.Thread(target=_stop_with_stdin, daemon=True).start()
     try:
         _say(wait_host(plan, _say, SystemClock()))
     except Interrupted as interrupted:
@@ -78,3 +91,11 @@ def host(
 
 def _say(text: str) -> None:
     print(f"paceline: {text}", file=sys.stderr)
+
+
+def _stop_with_stdin() -> None:
+    """Whoever has started this process by ssh is gone once nothing more can be read."""
+    with contextlib.suppress(OSError):
+        while os.read(0, 4096):
+            pass
+    os.kill(os.getpid(), signal.SIGTERM)

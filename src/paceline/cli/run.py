@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,7 +15,13 @@ from paceline.cli.seconds import parse_every, parse_seconds
 from paceline.cli.streams import unheeded
 from paceline.config import JobConfig, parse_pace, parse_trainers
 from paceline.errors import UsageError
-from paceline.launch.hosts import Listening, require_shared
+from paceline.launch.hosts import (
+    Listening,
+    SshWish,
+    address_towards,
+    parse_hosts,
+    require_shared,
+)
 from paceline.launch.job import (
     RUNS,
     JobDir,
@@ -120,9 +127,28 @@ def run(  # noqa: PLR0913  (the command line has one parameter for each option)
         int | None,
         typer.Option(
             help="With --listen: begin with so many machines, this one too.",
-            show_default="1",
+            show_default="1, and all of --hosts",
         ),
     ] = None,
+    hosts: Annotated[
+        str | None,
+        typer.Option(help="Have these machines join, by ssh: a,b,me@c."),
+    ] = None,
+    ssh: Annotated[
+        str | None,
+        typer.Option(help="With --hosts: ssh, and its options.", show_default="ssh"),
+    ] = None,
+    remote: Annotated[
+        str | None,
+        typer.Option(
+            help='With --hosts: typed there first: "cd x && . venv/bin/activate".',
+            show_default="this folder, and this one's programs",
+        ),
+    ] = None,
+    plain: Annotated[
+        bool,
+        typer.Option("--plain", help="With --listen: between machines without TLS."),
+    ] = False,
     plugin: Annotated[
         list[str] | None,
         typer.Option(help="Module or .py file of yours that registers what servers need."),
@@ -131,7 +157,7 @@ def run(  # noqa: PLR0913  (the command line has one parameter for each option)
         bool, typer.Option("--json", help="Print the summary as JSON, in the last line.")
     ] = False,
 ) -> None:
-    """Train with several processes on this machine, and with --listen on others, too.
+    """Train with several processes on this machine, or on several: --hosts, --listen.
 
     Options behind the script belong to the script.
     """
@@ -162,7 +188,8 @@ def run(  # noqa: PLR0913  (the command line has one parameter for each option)
         "plugins": resolved(plugin, file_of(user_script)) if plugin else None,
         **_every(checkpoint_every),
     }
-    listening = _listening(listen, await_hosts)
+    wish = _ssh_wish(hosts, ssh, remote)
+    listening = _listening(listen, await_hosts, wish, is_plain=plain)
     # Checked before a folder is made.
     config = _config(chosen, JobDir(job_dir).read_config() if resume and job_dir else None)
     if listening is not None:
@@ -182,15 +209,34 @@ def run(  # noqa: PLR0913  (the command line has one parameter for each option)
     raise typer.Exit(result.verdict.exit_code)
 
 
-def _listening(listen: str | None, await_hosts: int | None) -> Listening | None:
-    hosts = 1 if await_hosts is None else await_hosts
-    if listen is None:
+def _listening(
+    listen: str | None, await_hosts: int | None, ssh: SshWish, *, is_plain: bool
+) -> Listening | None:
+    hosts = 1 + len(ssh.hosts) if await_hosts is None else await_hosts
+    if listen is None and not ssh.hosts:
+        if is_plain:
+            raise UsageError("--plain belongs to --listen: one machine's links stay on it")
         if await_hosts is not None:
             raise UsageError("--await-hosts belongs to --listen, where they join")
         return None
     if hosts < 1:
         raise UsageError(f"--await-hosts: expected at least 1, got {hosts}")
-    return Listening(tcp_address("--listen", listen), hosts, given_secret(os.environ))
+    own = address_towards(ssh) if listen is None else tcp_address("--listen", listen)
+    return Listening(own, hosts, given_secret(os.environ), ssh, is_plain)
+
+
+def _ssh_wish(hosts: str | None, ssh: str | None, remote: str | None) -> SshWish:
+    if hosts is None:
+        if ssh is not None or remote is not None:
+            raise UsageError("--ssh and --remote belong to --hosts, the machines that join")
+        return SshWish()
+    try:
+        words = tuple(shlex.split(ssh if ssh is not None else "ssh"))
+    except ValueError as error:
+        raise UsageError(f"--ssh {ssh}: no words of a shell ({error})") from error
+    if not words:
+        raise UsageError("--ssh: expected a program and its options, got nothing")
+    return SshWish(parse_hosts(hosts), words, remote or "")
 
 
 def _tell_end(result: RunResult, *, as_json: bool) -> None:

@@ -17,7 +17,6 @@ import contextlib
 import functools
 import logging
 import os
-import socket
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, final
@@ -59,6 +58,7 @@ from paceline.coordinator.storage import (
 from paceline.coordinator.stored_values import StoredValues, is_heavy, is_kept
 from paceline.events import EventLog
 from paceline.ids import COORDINATOR
+from paceline.machine import machine_name
 from paceline.messages.results import FinishTask, KeepValue, Results
 from paceline.messages.server import ServerReport
 from paceline.messages.shared import Message, TrainerMessage, Waiting
@@ -385,7 +385,7 @@ class CoordinatorService:
             id=COORDINATOR,
             incarnation=0,
             pid=os.getpid(),
-            host=socket.gethostname(),
+            host=machine_name(),
             address="",
             state=status.state,
             clock=0,

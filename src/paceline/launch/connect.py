@@ -34,12 +34,12 @@ from paceline.launch.job import (
     JobDir,
     Place,
     UserScript,
-    Wires,
     door_addresses,
     fresh_job_dir,
     load_plugins,
     read_place,
     read_quiet,
+    wires_of,
 )
 from paceline.launch.local import fresh_run_id
 from paceline.launch.own_job import WHY, OwnJob
@@ -104,7 +104,7 @@ def _join(place: Place) -> Session:
         raise UsageError(f"this process is {place.role}; only a trainer connects")
     config = JobDir(place.job_dir).read_config()
     load_plugins(config.plugins)
-    wires = Wires(place.run, place.role, SystemClock(), secret=place.secret)
+    wires = wires_of(place, SystemClock())
     doors = door_addresses(place)
     seat = take_seat(
         place.role,

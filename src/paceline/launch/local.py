@@ -37,11 +37,13 @@ from paceline.launch.job import (
     resume_command,
     role_command,
     trainer_threads,
+    way_of,
     with_failpoints,
     write_secret,
 )
 from paceline.launch.processes import Child, ForkServer, Interrupts, Watched
 from paceline.launch.supervise import CoordinatorLink, Ended, Launcher, Supervision
+from paceline.machine import machine_name
 from paceline.store.journal import wait_until_free
 from paceline.timing import Clock, Deadline
 from paceline.transport.connection import Connection
@@ -108,8 +110,8 @@ def wait_local_run(
     ``summary.json``; also when a process could not be started, or would not go: that is
     how the job failed. Without a fork server that outlives the job it has its own.
 
-    Over TCP processes prove the run's secret to each other, which they get by environment.
-    Beyond loopback nothing is encrypted, and the logs warn of it.
+    Over TCP processes prove the run's secret to each other, which they get by environment;
+    beyond loopback within TLS.
 
     Raises:
         UsageError: the folder or the place of the cuts belongs to another job, there is
@@ -158,6 +160,8 @@ class _Ground(NamedTuple):
     environment: Mapping[str, str]
     addresses: Mapping[str, str]  # {coordinator or server: where it listens}
     secret: Secret | None
+    has_hosts: bool  # others may join
+    is_plain: bool  # without TLS
 
     def open_door(
         self,
@@ -193,6 +197,8 @@ class _Ground(NamedTuple):
             self.secret,
             self.addresses.get(role, ""),
             config.ranks_per_trainer if role_kind(role) == "trainer" else 1,
+            machine_name() if self.has_hosts else "",
+            self.is_plain,
         )
         return role_command(place, script, self.environment, self.threads)
 
@@ -203,7 +209,8 @@ class _Ground(NamedTuple):
     def to_coordinator(self, clock: Clock) -> Callable[[], Connection]:
         """Connects the launcher."""
         run = self.run.config.run
-        wires = Wires(run, LAUNCHER, clock, connect_s=0.5, secret=self.secret)
+        way = way_of(is_plain=self.is_plain)
+        wires = Wires(run, LAUNCHER, clock, connect_s=0.5, secret=self.secret, way=way)
         return wires.to_coordinator_as_launcher(self.addresses[COORDINATOR])
 
     def supervision(self) -> Supervision:
@@ -242,7 +249,7 @@ def _open_ground(
     if base != environment:
         job.failpoints.mkdir(exist_ok=True)
     transport, host, listening = reach
-    secret = None
+    secret, is_plain = None, listening is not None and listening.is_plain
     if listening is not None:
         transport, host, secret = "tcp", listening.address.host, listening.secret
     roles = [COORDINATOR, *_servers(config)]
@@ -252,8 +259,10 @@ def _open_ground(
         write_secret(job.secret, secret)
         stack.callback(remove_secret, job.secret)
     coordinator = addresses[COORDINATOR]
-    job.write_run(RunFile(config.run, coordinator, str(sockets), os.getpid()))
-    return _Ground(run, sockets, base, addresses, secret)
+    run_file = RunFile(config.run, coordinator, str(sockets), os.getpid(), is_plain)
+    job.write_run(run_file)
+    has_hosts = listening is not None
+    return _Ground(run, sockets, base, addresses, secret, has_hosts, is_plain)
 
 
 def _servers(config: JobConfig) -> list[str]:

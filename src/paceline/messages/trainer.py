@@ -203,11 +203,15 @@ class Beat(TrainerMessage, frozen=True):
 
 
 class Beaten(Message, frozen=True):
-    """How things stand; on a timeline not its own a trainer rejoins; see `Ticked`."""
+    """How things stand; on a timeline not its own a trainer rejoins; see `Ticked`.
+
+    ``servers``: where they are now, for one that waits for some: {server id: address}.
+    """
 
     timeline: int
     stopped: str | None = None
     pauses: bool = False
+    servers: dict[str, str] = msgspec.field(default_factory=dict)
 
 
 class MayGoOn(TrainerMessage, frozen=True):

@@ -18,7 +18,6 @@ Waits: for the coordinator and for storage, in its own threads; `close`, with a 
 import contextlib
 import logging
 import os
-import socket
 import threading
 from collections.abc import Callable
 from typing import final
@@ -31,6 +30,7 @@ from paceline.errors import (
     UsageError,
 )
 from paceline.failpoints import failpoint
+from paceline.machine import machine_name
 from paceline.messages.server import (
     CommitRound,
     ConfirmTracked,
@@ -95,7 +95,7 @@ class Control:
         )
         self._store = store
         self._on_change = on_change
-        self._incarnation, self._host = 0, socket.gethostname()
+        self._incarnation, self._host = 0, machine_name()
         self._said: ServerReport  # last
         self._unable: Exception | None = None  # why orders were not obeyed
         self._cut: int | None = None  # the cut whose share is or was written last

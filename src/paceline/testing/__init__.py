@@ -1,1 +1,1 @@
-"""For our tests and the users': faults in real processes, and what they must not change."""
+"""For our tests and the users': faults in real processes and between machines."""

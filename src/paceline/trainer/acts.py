@@ -113,6 +113,7 @@ class Asking:
         self.records = 0  # of the job, acknowledged, as it was told last
         self.pauses = False  # leases go back before the next batch; set by beats, too
         self.now_s = 0.0  # told by whoever drives the acts
+        self.servers: dict[str, str] = {}  # {server id: address}
         self.doors: dict[str, str] = {}  # {trainer: address}: of those in the exchange
         self.patience_s = patience_s
         self._num_posted = 0
@@ -273,15 +274,19 @@ class Asking:
         reply = yield from self.ask_once(self.beat(wait), aside=True)
         assert isinstance(reply, Beaten)
         self.stopped = self.stopped or reply.stopped
+        self.servers.update(reply.servers)
         if reply.timeline != self.timeline:
             raise Abandoned(f"timeline {self.timeline} was left; now is {reply.timeline}")
 
     def follow_timeline(self) -> Act[None]:
         """Speak on the coordinator's timeline, whatever was open on the old one."""
-        reply = yield from self.insist(self.beat())
+        returning = Wait("servers", "servers return to a cut")
+        reply = yield from self.insist(self.beat(returning))
         assert isinstance(reply, Beaten | Refusal)
         self.timeline = reply.timeline
-        yield Pause(FIRST_PAUSE_S, Wait("servers", "servers return to a cut"))
+        if isinstance(reply, Beaten):
+            self.servers.update(reply.servers)
+        yield Pause(FIRST_PAUSE_S, returning)
 
     def _raise_for(self, refusal: Refusal) -> None:
         if refusal.kind in {"timeline", "fenced"}:

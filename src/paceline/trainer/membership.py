@@ -23,12 +23,12 @@ signs of life. One thread calls, and never a forked process; `leave_soon`, `aban
 import logging
 import math
 import os
-import platform
 from typing import final
 
 from paceline.config import Pace
 from paceline.errors import PacelineError, TransportError, UsageError
 from paceline.ids import TaskKey
+from paceline.machine import machine_name
 from paceline.messages.meeting import AskPeers
 from paceline.messages.shared import Message
 from paceline.messages.trainer import Leave, Log
@@ -73,7 +73,7 @@ class Membership:
         """
         self._clock, self._timeout_s = clock, timeout_s
         self._protocol = TrainerProtocol(
-            trainer, os.getpid(), platform.node(), patience_s=PATIENCE * timeout_s
+            trainer, os.getpid(), machine_name(), patience_s=PATIENCE * timeout_s
         )
         self.driver = Driver(self._protocol, courier, clock, timeout_s)
         self.carrier = TrainerEngine(self._protocol, self.driver)

@@ -4,7 +4,8 @@ Its inside, from the bottom::
 
     address      "unix:/run/x.sock", "tcp:127.0.0.1:4711", "inproc:name"
     frames       one frame as bytes: preamble, header, raw buffers; limits (pure)
-    handshake    who may come in
+    handshake    who may come in: secrets, and what is said and proved
+    greeting     a handshake from both ends
     shared_memory  memory between processes of one host; waiting for a word of it
     mailbox      buffers of requests and replies that lie there
     service      what a listener calls: Peer, Service, Reply

@@ -9,6 +9,11 @@
     header  = msgpack [[bytes of buffer 0, bytes of buffer 1, ...], message, place, room]
     payload = the raw bytes of the buffers, one behind the other
 
+On a link without TLS between hosts frames are checked: behind the header and behind a
+payload that is not empty stands the xxh3-64, 8 bytes, of all of the frame before it but the
+other checksum. So no header is believed before it is known to be whole. The payload is in
+its place by then: whoever named the place must not use it before the frame has come.
+
 With a place the payload is empty: the buffers lie there in the connection's mailbox, each
 at a multiple of `ALIGNMENT` bytes behind it. A request with a room wants the buffers of
 its reply there.
@@ -28,7 +33,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import msgspec
 import xxhash
 
-from paceline.errors import FrameRefused
+from paceline.errors import FrameDamaged, FrameRefused
 
 if TYPE_CHECKING:
     import numpy as np
@@ -39,6 +44,12 @@ PROTOCOL_VERSION = 1
 PREAMBLE_BYTES = 32
 MAX_BUFFERS = 1 << 16
 ALIGNMENT = 64
+CHECKSUM_BYTES = 8  # of a checked frame
+TLS_BEGINNING = b"\x16\x03"  # of whoever opens TLS
+NO_TLS_HERE = (
+    "one end speaks TLS and the other does not; give all processes of a job --plain, "
+    "or none"
+)
 
 if TYPE_CHECKING:
     Buffer = bytes | bytearray | memoryview | NDArray[np.generic]
@@ -67,11 +78,15 @@ _KINDS = {int(kind): kind for kind in Kind}
 
 
 class Limits(NamedTuple):
-    """What one end of a link accepts and sends; a header has sizes and message."""
+    """What one end of a link accepts and sends; a header has sizes and message.
+
+    ``is_checked``: its frames carry checksums, which count for nothing here.
+    """
 
     header_bytes: int = 64 << 10
     frame_bytes: int = 1 << 30
     num_buffers: int = 4096
+    is_checked: bool = False
 
 
 DATA_LIMITS = Limits()
@@ -165,6 +180,8 @@ def encode_frame(
 ) -> list[memoryview]:
     """The pieces of a frame: preamble with header, then the buffers that are not empty.
 
+    Checksums go along where ``limits`` say so.
+
     The buffers are not copied: the pieces are views of the caller's memory; or none, if
     ``put`` finds them a place in a mailbox.
 
@@ -184,7 +201,18 @@ def encode_frame(
     preamble = Preamble(kind, request_id, len(header), num_bytes)
     _check_limits(preamble, limits, f"{type(message).__name__} is not sent")
     start = encode_preamble(preamble) + header
-    return [memoryview(start), *(view for view in inline if view.nbytes)]
+    payload = [view for view in inline if view.nbytes]
+    if limits.is_checked:
+        return _with_checksums(start, payload)
+    return [memoryview(start), *payload]
+
+
+def _with_checksums(start: bytes, payload: list[memoryview]) -> list[memoryview]:
+    so_far = xxhash.xxh3_64(start)
+    pieces = [memoryview(start + so_far.digest()), *payload]
+    for view in payload:
+        so_far.update(view)
+    return [*pieces, memoryview(so_far.digest())] if payload else pieces
 
 
 def _encoded(message: msgspec.Struct) -> bytes:
@@ -260,27 +288,43 @@ def parse_preamble(data: bytes | bytearray | memoryview, limits: Limits) -> Prea
     """Read the first `PREAMBLE_BYTES` of a frame.
 
     Raises:
-        FrameRefused: not a frame of this version, damaged, or over a limit.
+        FrameDamaged: its checksum does not hold.
+        FrameRefused: not a frame of this version, or over a limit.
     """
     fields = data[: _FIELDS.size]
     magic, version, kind, header_bytes, payload_bytes, request_id = _FIELDS.unpack(fields)
     if magic != MAGIC:
-        raise FrameRefused(f"expected a frame beginning with {MAGIC!r}, got {magic!r}")
+        is_tls = bytes(magic[:2]) == TLS_BEGINNING
+        more = f": {NO_TLS_HERE}" if is_tls else ""
+        raise FrameRefused(
+            f"expected a frame beginning with {MAGIC!r}, got {magic!r}{more}"
+        )
     if version != PROTOCOL_VERSION:
         raise FrameRefused(
             f"expected frames of version {PROTOCOL_VERSION}, got version {version}: run "
             "the same paceline on both ends"
         )
-    # xxh32 is a bijection of each aligned group of four bytes while the others stand
-    # still, so one changed byte is always noticed, not only almost always.
-    (checksum,) = _CHECKSUM.unpack(data[_FIELDS.size : PREAMBLE_BYTES])
-    if checksum != xxhash.xxh32_intdigest(fields):
-        raise FrameRefused("the checksum of a frame's preamble does not match: damaged")
+    require_whole(data)
     if kind not in _KINDS:
         raise FrameRefused(f"a frame has the unknown kind {kind}")
     preamble = Preamble(_KINDS[kind], request_id, header_bytes, payload_bytes)
     _check_limits(preamble, limits, "a frame is not received")
     return preamble
+
+
+def require_whole(preamble: bytes | bytearray | memoryview) -> None:
+    """Compare the checksum of a preamble that begins as one of this version.
+
+    Raises:
+        FrameDamaged: it does not hold.
+    """
+    # xxh32 is a bijection of each aligned group of four bytes while the others stand
+    # still, so one changed byte is always noticed, not only almost always.
+    (checksum,) = _CHECKSUM.unpack(preamble[_FIELDS.size : PREAMBLE_BYTES])
+    if checksum != xxhash.xxh32_intdigest(preamble[: _FIELDS.size]):
+        raise FrameDamaged(
+            "the checksum of a frame's preamble does not match: damaged on the way"
+        )
 
 
 def parse_header(

@@ -1,14 +1,14 @@
-"""Who may come in: the first frames of every connection, and the run's secret.
+"""Who may come in: what both ends say first and prove, and the run's secret.
 
 ::
 
-    client (Introduction)                           listener (Reception)
+    client (`greeting.Introduction`)                listener (`greeting.Reception`)
       Hello(version, run, role, incarnation)    ->    hello check
                                                 <-    Welcome(version, run, role)
 
     where the run's secret must be known (TCP):
 
-      Hello(..., nonce)                         ->
+      Hello(..., way, key id, nonce)            ->    compare the way, look for the key
                                                 <-    Challenge(nonce)
       Proof(of the client)                      ->    compare, then hello check
                                                 <-    Welcome(..., proof of the listener)
@@ -16,12 +16,12 @@
 
     instead of any answer: Farewell(reason), then the end
 
-Nothing else is read or sent before. On one host the Unix socket's folder and the peer's
-user id are proof enough.
+Nothing else is read or sent before, but for TLS, which these frames are within. On one host
+the Unix socket's folder and the peer's user id are proof enough.
 
 ::
 
-    transcript       = [version, run, role, incarnation, nonce of the client,
+    transcript       = [version, run, role, incarnation, nonce of the client, way, key id,
                         nonce of the listener, where the listener is]
     client's proof   = HMAC-SHA256(secret, ["... who connects", transcript])
     listener's proof = HMAC-SHA256(secret, ["... who listens", transcript, its version,
@@ -29,39 +29,49 @@ user id are proof enough.
 
 Both nonces are fresh, so what was recorded proves nothing in another connection. The
 direction is named, so neither end can be made to prove to itself what it was asked. Role,
-run and incarnation are in it, so nobody in between can change who comes; so is the address
-at which the listener was reached, as both ends see it: a proof that was made for one
-listener proves nothing to another. The client proves first: a listener says nothing to
-those who cannot.
+run and incarnation are in it, so nobody in between can change who comes. The client proves
+first: a listener says nothing to those who cannot.
 
-Challenge and response as in RFC 2195 and ISO/IEC 9798-4; what follows the proof is neither
-encrypted nor signed.
+Where the listener is, so that a proof made for one listener proves nothing to another::
 
-Pure, but for `Secret.fresh`: nonces are arguments. One thread at a time; sockets are
-elsewhere.
+    TLS      SHA-256 of the listener's certificate, as the client was shown it and as the
+             listener has it. Whoever ends TLS in between has another one. Who only passes
+             bytes on (translated addresses, forwarded ports) changes nothing and is no
+             obstacle; nor does he learn anything.
+    else     address and port of the listener, as both ends see them. Somebody who has only
+             a port of his own (that of a role that died) can pass on no proof to its
+             successor. Without TLS there is nothing better to name: a name that both ends
+             are told would be told by whoever passes it on. Who controls the network in
+             between keeps addresses as they are, passes the proof on, and may change what
+             follows: that is what TLS is for, and why plain links need a network of their
+             own. The price is that plain links bear no translation of addresses.
+
+Challenge and response as in RFC 2195 and ISO/IEC 9798-4; the certificate's hash as in RFC
+5929, tls-server-end-point. The handshake's frames bear damage without checksums: what
+matters in them is proved.
+
+Pure, but for `Secret.fresh`. Sockets are elsewhere.
 """
 
 import hmac
 import secrets
 from collections.abc import Collection
-from typing import Annotated, NamedTuple, final
+from typing import Annotated, Literal, NamedTuple, final
 
 import msgspec
 
-from paceline.errors import ForeignPeer, FrameRefused, HandshakeRefused, UsageError
+from paceline.errors import ForeignPeer, HandshakeRefused, UsageError
 from paceline.ids import RoleKind, role_kind
+from paceline.transport.address import TcpAddress
 from paceline.transport.frames import PROTOCOL_VERSION
 
 SECRET_BYTES = 32
 _DIGITS = 2 * SECRET_BYTES
 NONCE_BYTES = 32
+_KEY_ID_BYTES = 8
 
-_CLIENT = "paceline handshake 1: who connects"
-_LISTENER = "paceline handshake 1: who listens"
-_OTHER_SECRET = (
-    "both must belong to one run and have its secret (PACELINE_SECRET), with no address "
-    "translation in between"
-)
+_CLIENT = "paceline handshake 2: who connects"
+_LISTENER = "paceline handshake 2: who listens"
 
 
 @final
@@ -111,6 +121,11 @@ class Secret:
         """HMAC-SHA256 of ``data`` under the secret (RFC 2104): 32 bytes."""
         return hmac.digest(self._key, data, "sha256")
 
+    @property
+    def key_id(self) -> bytes:
+        """By which it can be told from other secrets, and nothing else be learned of it."""
+        return self.sign(b"paceline key id")[:_KEY_ID_BYTES]
+
     def __eq__(self, other: object) -> bool:
         """Whether both are one secret; how long that takes tells nothing."""
         if not isinstance(other, Secret):
@@ -124,6 +139,38 @@ class Secret:
         return "Secret(...)"
 
 
+Way = Literal["local", "plain", "tls"]
+"""How frames travel: as they are, on one host; by word also between hosts, with checksums;
+within TLS."""
+
+
+class Security(NamedTuple):
+    """What closes the links of a job over TCP; others are closed by the kernel.
+
+    Args:
+        secret: both ends prove it.
+        previous: a listener accepts it as well, so that the processes of a run can be given
+            another secret one by one: first those that listen.
+        way: "plain": without TLS wherever an address is; "tls": also on loopback, behind
+            which a forwarded port may be. None: as `way_to` says.
+    """
+
+    secret: Secret | None = None
+    previous: Secret | None = None
+    way: Way | None = None
+
+    @property
+    def accepted(self) -> tuple[Secret, ...]:
+        """The secrets of which a listener takes any; none: nothing is to be proved."""
+        return tuple(one for one in (self.secret, self.previous) if one is not None)
+
+    def way_to(self, where: TcpAddress) -> Way:
+        """How frames travel to an address: without a word, beyond loopback within TLS."""
+        return self.way or ("local" if where.is_loopback else "tls")
+
+
+OPEN = Security()
+
 Name = Annotated[str, msgspec.Meta(max_length=256)]
 Bits = Annotated[bytes, msgspec.Meta(max_length=64)]
 
@@ -131,7 +178,8 @@ Bits = Annotated[bytes, msgspec.Meta(max_length=64)]
 class Hello(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """Who comes; ``incarnation`` is 0 for one that has none yet.
 
-    A listener that must prove the secret does so with ``nonce``.
+    A listener that must prove the secret does so with ``nonce`` and the secret of id
+    ``key``. ``way``: a `Way`, as this end has it.
     """
 
     run: Name
@@ -139,6 +187,8 @@ class Hello(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     incarnation: int = 0
     version: int = PROTOCOL_VERSION
     nonce: Bits = b""
+    way: Name = "local"
+    key: Bits = b""
 
 
 class Challenge(msgspec.Struct, frozen=True, tag=True):
@@ -184,8 +234,8 @@ FAREWELL = msgspec.msgpack.Decoder(Farewell)
 class HelloCheck:
     """Lets in roles of some kinds, of one run (empty: of any) and this version.
 
-    ``role`` is the listener's owner; the run's secret is to be proved over TCP. Roles of
-    the kinds ``unknowing`` learn by coming which run it is.
+    ``role`` is the listener's owner; ``security`` counts over TCP. Roles of the kinds
+    ``unknowing`` learn by coming which run it is.
     """
 
     def __init__(
@@ -193,11 +243,11 @@ class HelloCheck:
         run: str,
         role: str,
         kinds: Collection[RoleKind],
-        secret: Secret | None = None,
+        security: Security = OPEN,
         unknowing: Collection[RoleKind] = (),
     ) -> None:
         self.role = role
-        self.secret = secret
+        self.security = security
         self._run = run
         self._kinds = kinds
         self._unknowing = unknowing
@@ -208,9 +258,9 @@ class HelloCheck:
         Raises:
             HandshakeRefused: with the reason.
         """
-        _expect(self.role, "version", PROTOCOL_VERSION, hello.version)
+        expect_same(self.role, "version", PROTOCOL_VERSION, hello.version)
         if self._run and (hello.run or role_kind(hello.role) not in self._unknowing):
-            _expect(self.role, "run", self._run, hello.run)
+            expect_same(self.role, "run", self._run, hello.run)
         if role_kind(hello.role) not in self._kinds:
             raise HandshakeRefused(
                 f"{self.role} expects a role of kind {', '.join(sorted(self._kinds))}, got "
@@ -219,18 +269,12 @@ class HelloCheck:
         return Welcome(run=self._run or hello.run, role=self.role)
 
 
-def check_welcome(hello: Hello, welcome: Welcome) -> None:
-    """Compare what has been reached with what was meant.
+def expect_same(role: str, what: str, expected: object, got: object) -> None:
+    """Compare what ``role`` has with what the other end says that it has.
 
     Raises:
-        ForeignPeer: it is of another run or version.
+        ForeignPeer: they differ.
     """
-    _expect(hello.role, "version", hello.version, welcome.version)
-    if hello.run:
-        _expect(hello.role, "run", hello.run, welcome.run)
-
-
-def _expect(role: str, what: str, expected: object, got: object) -> None:
     if expected != got:
         raise ForeignPeer(
             f"{role} expects {what} {expected!r}, the other end has {got!r}: both must "
@@ -241,8 +285,8 @@ def _expect(role: str, what: str, expected: object, got: object) -> None:
 class Transcript(NamedTuple):
     """What both ends have seen of a handshake.
 
-    The hello has the client's nonce, ``nonce`` is the listener's; the listener was reached
-    at ``place``, which is empty where that says nothing.
+    The hello has the client's nonce, ``nonce`` is the listener's; ``place`` is where the
+    listener is, and empty where that says nothing.
     """
 
     hello: Hello
@@ -259,112 +303,9 @@ class Transcript(NamedTuple):
 
     def _sign(self, secret: Secret, direction: str, *more: object) -> bytes:
         hello = self.hello
-        who = (hello.version, hello.run, hello.role, hello.incarnation, hello.nonce)
+        who = (hello.version, hello.run, hello.role, hello.incarnation)
+        how = (hello.nonce, hello.way, hello.key)
         # msgpack says where each part ends, so no two transcripts have the same bytes.
         return secret.sign(
-            msgspec.msgpack.encode((direction, *who, self.nonce, self.place, *more))
+            msgspec.msgpack.encode((direction, *who, *how, self.nonce, self.place, *more))
         )
-
-
-@final
-class Introduction:
-    """The client's side of one handshake.
-
-    With a secret both ends prove it, with a fresh ``nonce``, for the place where the
-    listener was reached.
-    """
-
-    def __init__(
-        self, hello: Hello, secret: Secret | None, place: bytes, nonce: bytes
-    ) -> None:
-        self._secret = secret
-        self._place = place
-        self._transcript: Transcript | None = None  # once there was a challenge
-        self.hello = hello
-        if secret is not None:
-            self.hello = msgspec.structs.replace(hello, nonce=nonce)
-
-    def answer(self, message: FromListener) -> Proof | Welcome:
-        """What to send to a listener that said this; its `Welcome` ends the handshake.
-
-        Raises:
-            ForeignPeer: it is of another run, version or secret.
-            FrameRefused: this was not its turn.
-        """
-        if isinstance(message, Challenge):
-            return self._prove(message)
-        if self._secret is not None:
-            self._check_proof(self._secret, message)
-        check_welcome(self.hello, message)
-        return message
-
-    def _prove(self, challenge: Challenge) -> Proof:
-        if self._secret is None:
-            raise ForeignPeer(
-                f"{self.hello.role} is asked to prove the run's secret, but has none: set "
-                "PACELINE_SECRET"
-            )
-        if self._transcript is not None or len(challenge.nonce) != NONCE_BYTES:
-            raise FrameRefused("expected one challenge with a nonce, got another one")
-        self._transcript = Transcript(self.hello, challenge.nonce, self._place)
-        return Proof(self._transcript.client_proof(self._secret))
-
-    def _check_proof(self, secret: Secret, welcome: Welcome) -> None:
-        if self._transcript is None:
-            raise ForeignPeer(
-                f"{self.hello.role} expects a listener that asks for the run's secret, "
-                "this one lets everybody in: it is not of this run"
-            )
-        expected = self._transcript.listener_proof(secret, welcome)
-        if not hmac.compare_digest(expected, welcome.proof):
-            raise ForeignPeer(
-                f"{self.hello.role} expects a listener that proves the run's secret, and "
-                f"the proof does not hold: {_OTHER_SECRET}"
-            )
-
-
-@final
-class Reception:
-    """The listener's side of one handshake; what it takes is as of `Introduction`."""
-
-    def __init__(
-        self, check: HelloCheck, secret: Secret | None, place: bytes, nonce: bytes
-    ) -> None:
-        self._check = check
-        self._secret = secret
-        self._place = place
-        self._nonce = nonce
-        self.hello: Hello | None = None  # once it was said; believed after the `Welcome`
-
-    def answer(self, message: msgspec.Struct | None) -> Challenge | Welcome:
-        """What to send to a client that said this; `Welcome` lets it in.
-
-        Raises:
-            HandshakeRefused: it may not come in.
-            FrameRefused: this was not its turn.
-        """
-        hello = self.hello
-        if hello is None and isinstance(message, Hello):
-            self.hello = message
-            return (
-                self._check(message) if self._secret is None else self._challenge(message)
-            )
-        if self._secret is None or hello is None or not isinstance(message, Proof):
-            raise FrameRefused(f"expected a hello, got {type(message).__name__}")
-        transcript = Transcript(hello, self._nonce, self._place)
-        if not hmac.compare_digest(transcript.client_proof(self._secret), message.proof):
-            raise ForeignPeer(
-                f"{self._check.role} expects proof of the run's secret, and that of "
-                f"{hello.role!r} does not hold: {_OTHER_SECRET}"
-            )
-        welcome = self._check(hello)
-        proof = transcript.listener_proof(self._secret, welcome)
-        return msgspec.structs.replace(welcome, proof=proof)
-
-    def _challenge(self, hello: Hello) -> Challenge:
-        if len(hello.nonce) != NONCE_BYTES:
-            raise ForeignPeer(
-                f"{self._check.role} expects proof of the run's secret, {hello.role!r} has "
-                "none to offer: set PACELINE_SECRET"
-            )
-        return Challenge(self._nonce)

@@ -45,7 +45,8 @@ from paceline.transport.frames import (
     allocate,
     packed,
 )
-from paceline.transport.handshake import Hello, HelloCheck, Welcome, check_welcome
+from paceline.transport.greeting import check_welcome
+from paceline.transport.handshake import Hello, HelloCheck, Welcome
 from paceline.transport.listener import Listener, RequestType
 from paceline.transport.requests import OpenRequests, decode_message
 from paceline.transport.service import Peer, Service

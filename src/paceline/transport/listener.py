@@ -20,7 +20,7 @@ class Bounds(NamedTuple):
             oldest, so a crowd that says nothing keeps nobody else from saying something.
         credit_bytes: unsent replies of one connection, not counting the first; a peer that
             leaves more unread is closed.
-        handshake_s: time to say hello, and to prove the secret.
+        handshake_s: time to begin TLS, to say hello, and to prove the secret.
         patience_s: how long a reply waits for a peer that reads along before the rest of
             it is copied and queued.
         num_together: requests that one thread takes at once, if so many are there; see

@@ -2,6 +2,8 @@
 
 import secrets
 
+import msgspec
+
 from paceline.errors import UsageError
 from paceline.timing import Clock, Deadline
 from paceline.transport.address import (
@@ -12,12 +14,14 @@ from paceline.transport.address import (
 )
 from paceline.transport.connection import Connection, MessageType
 from paceline.transport.frames import DATA_LIMITS, Limits
+from paceline.transport.greeting import Introduction
 from paceline.transport.handshake import (
     NONCE_BYTES,
+    OPEN,
     Hello,
     HelloCheck,
-    Introduction,
-    Secret,
+    Security,
+    Way,
 )
 from paceline.transport.inprocess import InProcessListener, connect_inprocess
 from paceline.transport.listener import DEFAULT_BOUNDS, Bounds, Listener, RequestType
@@ -41,15 +45,16 @@ def connect(
     limits: Limits,
     clock: Clock,
     timeout_s: float,
-    secret: Secret | None = None,
+    security: Security = OPEN,
 ) -> Connection:
     """Connect to a listener and shake hands, within ``timeout_s``.
 
-    The run's secret is proved over TCP, and not used elsewhere.
+    ``security`` counts over TCP, and not elsewhere.
 
     Raises:
         PeerLost: nobody listens there (yet, or any more).
-        ForeignPeer: the listener belongs to another run, version or secret.
+        ForeignPeer: the listener belongs to another run, version or secret; or one end
+            speaks TLS, or sends checksums, and the other does not.
         HandshakeRefused: it is another role's, is full, or is none of ours at all.
         DeadlineExceeded: the listener does not answer.
         UsageError: the address is none, or needs a secret.
@@ -59,10 +64,15 @@ def connect(
         return connect_inprocess(address, hello, reply_type, limits, clock, timeout_s)
     requests = OpenRequests(reply_type)
     deadline = Deadline(clock, timeout_s)
-    proved = _needed_secret(where, secret) if isinstance(where, TcpAddress) else None
-    sock = reach(where, timeout_s)
-    place = b"" if proved is None else place_reached(sock)
-    introduction = Introduction(hello, proved, place, secrets.token_bytes(NONCE_BYTES))
+    way: Way = "local"
+    secret = None
+    if isinstance(where, TcpAddress):
+        _require_secret(where, security)
+        way, secret = security.way_to(where), security.secret
+    sock = reach(where, timeout_s, way)
+    place = b"" if secret is None else place_reached(sock)
+    mine = msgspec.structs.replace(hello, way=way)
+    introduction = Introduction(mine, secret, place, secrets.token_bytes(NONCE_BYTES))
     left_s = deadline.remaining_s()
     return connect_stream(sock, address, introduction, requests, limits, clock, left_s)
 
@@ -83,7 +93,7 @@ def listen(
 
     Raises:
         UsageError: the address cannot be taken, or needs a secret that ``hello_check``
-            does not have.
+            does not have, or TLS, for which a library is missing.
     """
     where = parse_address(address)
     if isinstance(where, InProcessAddress):
@@ -98,7 +108,8 @@ def listen(
     if isinstance(where, UnixAddress):
         door = UnixDoor(where)
     else:
-        door = TcpDoor(where, _needed_secret(where, hello_check.secret))
+        _require_secret(where, hello_check.security)
+        door = TcpDoor(where, hello_check.security)
     return StreamListener(
         door,
         service,
@@ -110,10 +121,9 @@ def listen(
     )
 
 
-def _needed_secret(where: TcpAddress, secret: Secret | None) -> Secret:
-    if secret is None:
+def _require_secret(where: TcpAddress, security: Security) -> None:
+    if security.secret is None:
         raise UsageError(
             f"address {str(where)!r}: TCP needs the run's secret, since everybody could "
             "connect: set PACELINE_SECRET, or use a Unix socket"
         )
-    return secret

@@ -16,7 +16,7 @@ from paceline.transport.frames import Buffer, ByteArray, allocate
 class Peer(NamedTuple):
     """The other end of a connection, as it introduced itself.
 
-    ``connection`` is a number that this listener gives to no other connection.
+    ``connection`` is a number that no other connection of its kind has in this process.
     """
 
     role: str

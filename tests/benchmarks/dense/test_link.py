@@ -1,11 +1,8 @@
 """A step over a slow link stands beside the time that its bytes take."""
 
 import contextlib
-import threading
 from argparse import Namespace
-from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
 
 import pytest
 
@@ -20,18 +17,9 @@ from benchmarks.dense.link import (
     run_of,
 )
 from benchmarks.dense.loops import Plan
-from benchmarks.dense.network import (
-    FAR_DEVICE,
-    NEAR_DEVICE,
-    NoNetworkError,
-    SlowLink,
-    Traffic,
-    read_traffic,
-)
+from benchmarks.dense.network import Link, Traffic, read_traffic, slow_link
 from benchmarks.harness.bench import Run
 
-T = TypeVar("T")
-LIMIT_S = 60.0
 PLAIN, CODED = Case(1, ""), Case(2, "bf16")
 TABLE = """Inter-|   Receive                            |  Transmit
  face |bytes packets errs drop fifo frame compressed multicast|bytes packets errs
@@ -46,35 +34,6 @@ def devices() -> list[str]:
     return [line.partition(":")[0].strip() for line in lines]
 
 
-class LinkOf8Mbit:
-    """A byte takes a microsecond."""
-
-    def floor_s(self, num_bytes: float) -> float:
-        return num_bytes / 1e6
-
-
-def on_a_link(look: Callable[[SlowLink], T]) -> T:
-    """What is seen by a thread that is at the near end; the others stay where they are."""
-    found: list[T | BaseException] = []
-
-    def be_near() -> None:
-        try:
-            with contextlib.closing(SlowLink(100.0)) as link:
-                found.append(look(link))
-        except BaseException as error:  # noqa: BLE001  (raised again below)
-            found.append(error)
-
-    thread = threading.Thread(target=be_near)
-    thread.start()
-    thread.join(LIMIT_S)
-    [one] = found
-    if isinstance(one, NoNetworkError):
-        pytest.skip(str(one))
-    if isinstance(one, BaseException):
-        raise one
-    return one
-
-
 def test_traffic_is_read_by_device(tmp_path: Path) -> None:
     table = tmp_path / "dev"
     table.write_text(TABLE)
@@ -86,7 +45,8 @@ def test_traffic_is_read_by_device(tmp_path: Path) -> None:
 def test_one_trainers_share_of_one_way_never_overlaps_the_other_way() -> None:
     slow = {"seconds": 3.0, "up_bytes": 400_000, "down_bytes": 1_000_000, "loss": 0.5}
     fast = {**slow, "seconds": 2.0}
-    run = run_of([slow, fast], 2, LinkOf8Mbit())  # type: ignore[arg-type]
+    link = Link(None, None, 8.0)  # type: ignore[arg-type]  # a byte takes a microsecond
+    run = run_of([slow, fast], 2, link)
     assert run.step_ms == 1500.0
     assert run.floor_ms == 600.0  # all values, and half of the gradients
     assert run.kib == 700_000 / 1024
@@ -120,29 +80,15 @@ def test_codecs_may_change_what_is_learned_and_servers_may_not() -> None:
 
 
 @pytest.mark.slow
-def test_the_two_ends_are_apart_and_this_machines_network_is_untouched() -> None:
-    def look(link: SlowLink) -> list[str]:
-        near = devices()
-        with link.inside():
-            return [*near, *devices()]
-
-    before = devices()
-    assert on_a_link(look) == ["lo", NEAR_DEVICE, "lo", FAR_DEVICE]
-    assert devices() == before
-
-
-@pytest.mark.slow
 @pytest.mark.system
+@pytest.mark.usefixtures("needs_machines")
 def test_a_job_crosses_the_link_and_its_bytes_are_counted(tmp_path: Path) -> None:
     plan = Plan(batch=4, warm=1, timed=3, task=4)
-
-    def look(link: SlowLink) -> dict[Case, list[Trained]]:
-        with contextlib.ExitStack() as stack:
-            run = Run(Namespace(times=1), {}, tmp_path, stack)
-            return measure(run, [PLAIN], plan, link)
-
-    runs = on_a_link(look)
-    [run] = runs[PLAIN]
+    before = devices()
+    with contextlib.ExitStack() as stack, slow_link(100.0) as link:
+        run = Run(Namespace(times=1), {}, tmp_path, stack)
+        [[trained]] = measure(run, [PLAIN], plan, link).values()
+    assert devices() == before
     own_kib = 2 * 269_322 * 4 / 1024  # gradients and values of the trainer that looks
-    assert run.kib > own_kib
-    assert run.step_ms > 100  # its own bytes alone take 172, but for what the queues hold
+    assert trained.kib > own_kib
+    assert trained.step_ms > 100  # its own bytes alone take 172, but for what queues hold

@@ -6,11 +6,13 @@ from paceline.launch.supervise.run_events import (
     CoordinatorSilent,
     Finish,
     GiveUp,
+    HostLost,
     Kill,
     RunInterrupted,
     Start,
 )
 from paceline.launch.supervise.supervision import Supervision
+from paceline.messages.watching import Exited
 from tests.launch.supervised import TIMEOUT_S, Job, roles
 
 
@@ -246,3 +248,17 @@ def test_a_server_that_the_coordinator_never_counts_is_killed() -> None:
         counted = members if tenth < 20 else {}
         killed += roles(job.answer(tenth / 10, members=counted), Kill)
     assert killed == ["server-0"]
+
+
+def test_a_lost_host_is_one_event_and_no_death_counts() -> None:
+    job = Job(servers=2, trainers=2)
+    for now in range(1, 9):
+        exits = tuple(
+            Exited(role, job.pids[role], -9) for role in ("server-1", "trainer-0")
+        )
+        decisions = job.apply(HostLost("host-1", exits), float(now))
+        assert roles(decisions, Start) == ["server-1", "trainer-0"]
+        assert not roles(decisions, GiveUp)
+    assert {start.reason for start in decisions if isinstance(start, Start)} == {
+        "host-1 is lost"
+    }

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import cast
 
 from paceline.timing import Deadline, SystemClock
-from paceline.transport.handshake import HelloCheck, Reception
+from paceline.transport.greeting import Reception
+from paceline.transport.handshake import HelloCheck
 from paceline.transport.streams.link import Link
 from paceline.transport.streams.pieces import Outbox
 
@@ -35,7 +36,7 @@ def test_a_farewell_is_said_once_by_however_many_who_look() -> None:
     mine, theirs = socket.socketpair()
     outbox = Interrupted()
     with mine, theirs, select.epoll() as epoll:
-        reception = Reception(HelloCheck("run-1", "server-0", {"trainer"}), None, b"", b"")
+        reception = Reception(HelloCheck("run-1", "server-0", {"trainer"}), [], b"", b"")
         greeting = Deadline(SystemClock(), 1.0)
         link = outbox.link = Link(
             mine, "a test", reception, greeting, epoll, cast(Outbox, outbox)
@@ -60,7 +61,7 @@ def test_a_link_is_counted_by_its_farewell_however_quick_the_other_end_leaves() 
     mine, theirs = socket.socketpair()
     outbox = Quick()
     with mine, theirs, select.epoll() as epoll:
-        reception = Reception(HelloCheck("run-1", "server-0", {"trainer"}), None, b"", b"")
+        reception = Reception(HelloCheck("run-1", "server-0", {"trainer"}), [], b"", b"")
         greeting = Deadline(SystemClock(), 1.0)
         link = outbox.link = Link(
             mine, "a test", reception, greeting, epoll, cast(Outbox, outbox)

@@ -14,6 +14,8 @@ from paceline.transport.handshake import (
     Hello,
     HelloCheck,
     Secret,
+    Security,
+    Way,
     Welcome,
 )
 from paceline.transport.opening import connect, listen
@@ -36,6 +38,8 @@ from tests.transport.corridors import (
     TcpCorridor,
     say,
 )
+
+SECURITY = Security(SECRET)
 
 # ------------------------------------------------------------- closed by default
 
@@ -64,13 +68,33 @@ def test_only_the_named_address_is_listened_at(tcp: TcpCorridor, service: Memory
         reach(elsewhere, PATIENCE_S)
 
 
-def test_an_address_that_others_can_reach_is_warned_about(
+def test_a_plain_address_that_others_can_reach_is_warned_about(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    TcpDoor(TcpAddress("127.0.0.1", 0), SECRET).socket.close()
+    everywhere = TcpAddress("0.0.0.0", 0)
+    TcpDoor(TcpAddress("127.0.0.1", 0), SECURITY).socket.close()
+    TcpDoor(everywhere, SECURITY).socket.close()
     assert not caplog.messages
-    TcpDoor(TcpAddress("0.0.0.0", 0), SECRET).socket.close()
-    assert "nothing is encrypted" in caplog.text
+    TcpDoor(everywhere, SECURITY._replace(way="plain")).socket.close()
+    assert "and plain, as was asked for" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("host", "word", "way"),
+    [
+        ("127.0.0.1", None, "local"),
+        ("::1", None, "local"),
+        ("10.0.0.1", None, "tls"),
+        ("0.0.0.0", None, "tls"),
+        ("10.0.0.1", "plain", "plain"),
+        ("127.0.0.1", "plain", "plain"),
+        ("127.0.0.1", "tls", "tls"),
+    ],
+)
+def test_beyond_loopback_it_is_tls_but_by_word(
+    host: str, word: Way | None, way: Way
+) -> None:
+    assert SECURITY._replace(way=word).way_to(TcpAddress(host, 1)) == way
 
 
 # ------------------------------------------------------------- the secret
@@ -82,7 +106,7 @@ def test_another_secret_is_a_clear_error_at_both_ends(
     listener = tcp.listen(service)
     other = Secret.fresh()
     with pytest.raises(HandshakeRefused, match=r"secret \(PACELINE_SECRET\)"):
-        connect(tcp.address, HELLO, Said, DATA_LIMITS, CLOCK, PATIENCE_S, other)
+        connect(tcp.address, HELLO, Said, DATA_LIMITS, CLOCK, PATIENCE_S, Security(other))
     assert say(tcp.connect(), "member") == Said("member")
     listener.close(PATIENCE_S)
     assert listener.counters()["refused"] == 1
@@ -146,13 +170,13 @@ def test_port_0_is_a_free_port_that_the_listener_names(service: Memory) -> None:
     with listen(
         "tcp:127.0.0.1:0",
         service,
-        hello_check=HelloCheck("run-1", "server-0", {"trainer"}, SECRET),
+        hello_check=HelloCheck("run-1", "server-0", {"trainer"}, SECURITY),
         request_type=lambda _: Say,
         clock=CLOCK,
     ) as listener:
         assert not listener.address.endswith(":0")
         connection = connect(
-            listener.address, HELLO, Said, DATA_LIMITS, CLOCK, PATIENCE_S, SECRET
+            listener.address, HELLO, Said, DATA_LIMITS, CLOCK, PATIENCE_S, SECURITY
         )
         with connection:
             assert say(connection, "x") == Said("x")
@@ -177,7 +201,7 @@ def test_two_held_ports_are_two() -> None:
 
 def test_host_of_another_machine_cannot_be_listened_at() -> None:
     with pytest.raises(UsageError, match=r"tcp:192\.0\.2\.1:0: cannot listen there"):
-        TcpDoor(TcpAddress("192.0.2.1", 0), SECRET)
+        TcpDoor(TcpAddress("192.0.2.1", 0), SECURITY)
 
 
 def test_nothing_answers_within_the_time_out() -> None:
@@ -189,7 +213,9 @@ def test_nothing_answers_within_the_time_out() -> None:
         assert first
         with pytest.raises((DeadlineExceeded, HandshakeRefused), match=f":{port}"):
             # The kernel may still take one more into the backlog: then nobody says hello.
-            connect(f"tcp:127.0.0.1:{port}", HELLO, Said, DATA_LIMITS, CLOCK, 0.05, SECRET)
+            connect(
+                f"tcp:127.0.0.1:{port}", HELLO, Said, DATA_LIMITS, CLOCK, 0.05, SECURITY
+            )
 
 
 def test_another_program_that_answers_is_no_listener_of_the_job(tcp: TcpCorridor) -> None:
@@ -205,7 +231,7 @@ def test_another_program_that_answers_is_no_listener_of_the_job(tcp: TcpCorridor
 
 
 def test_small_frames_go_at_once_and_vanished_peers_are_noticed() -> None:
-    door = TcpDoor(TcpAddress("127.0.0.1", 0), SECRET)
+    door = TcpDoor(TcpAddress("127.0.0.1", 0), SECURITY)
     where = TcpAddress("127.0.0.1", door.socket.getsockname()[1])
     with reach(where, PATIENCE_S) as mine:
         door.socket.setblocking(True)

@@ -128,18 +128,13 @@ def _join(book: Book, asker: Asker, message: JoinTrainer) -> Message:
     held_up = None if book.servers_ready() else wait_of_all(book)
     if held_up is None or info.wait is None:  # else it asks again, and waits on
         info.wait, info.wait_s = held_up, book.now
-    servers = {
-        server: member.address
-        for server, incarnation in sorted(state.servers.items())
-        if (member := book.members.info(incarnation)) is not None
-    }
     return Joined(
         incarnation=live,
         timeline=state.timeline,
         generation=state.generation,
         pace=book.config.pace,
         seed=book.config.seed,
-        servers=servers if held_up is None else {},
+        servers=_addresses(book) if held_up is None else {},
         wait=held_up,
         beat_s=min(1.0, book.config.timeout_s / 5),
         undone=tuple(state.undone),
@@ -256,7 +251,22 @@ def _beat(book: Book, _: Asker, message: Beat) -> Message:
     info.clock = max(info.clock, message.clock)
     info.state = message.state or info.state
     info.wait, info.wait_s = message.wait, book.now
-    return Beaten(timeline=state.timeline, stopped=state.stopped, pauses=book.pauses())
+    looks = message.wait is not None and message.wait.kind == "servers"
+    return Beaten(
+        timeline=state.timeline,
+        stopped=state.stopped,
+        pauses=book.pauses(),
+        servers=_addresses(book) if looks else {},
+    )
+
+
+def _addresses(book: Book) -> dict[str, str]:
+    """Where servers are: one that has moved to another host is looked for there."""
+    return {
+        server: member.address
+        for server, incarnation in sorted(book.durable.servers.items())
+        if (member := book.members.info(incarnation)) is not None and member.address
+    }
 
 
 def _claim_once(book: Book, asker: Asker, message: ClaimOnce) -> Message:

@@ -10,6 +10,7 @@
     hosted       a process on another host, watched like one's own
     opening      a run lets other machines in
     sameness     whether a machine has what the job was started with
+    ssh          hosts that the launcher starts
     agent        what ``paceline host`` does
 """
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from paceline.launch.hosts.agent import HostPlan, wait_host
     from paceline.launch.hosts.door import HostsDoor
     from paceline.launch.hosts.opening import Listening, open_door, require_shared
+    from paceline.launch.hosts.ssh import SshWish, address_towards, parse_hosts
 
 _LAZY = {  # {name: the module that defines it}: most runs have one machine
     "HostPlan": "paceline.launch.hosts.agent",
@@ -29,6 +31,9 @@ _LAZY = {  # {name: the module that defines it}: most runs have one machine
     "Listening": "paceline.launch.hosts.opening",
     "open_door": "paceline.launch.hosts.opening",
     "require_shared": "paceline.launch.hosts.opening",
+    "SshWish": "paceline.launch.hosts.ssh",
+    "address_towards": "paceline.launch.hosts.ssh",
+    "parse_hosts": "paceline.launch.hosts.ssh",
 }
 # Hidden from type checkers: a visible __getattr__ would make every misspelt name typed.
 if not TYPE_CHECKING:

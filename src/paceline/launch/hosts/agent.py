@@ -47,6 +47,7 @@ from paceline.launch.job import (
     hold_sockets,
     role_command,
     trainer_threads,
+    way_of,
 )
 from paceline.launch.processes import Child, ForkServer, Interrupts, end_all, wait_any
 from paceline.messages.hosts import (
@@ -77,7 +78,7 @@ class HostPlan(NamedTuple):
 
     ``launcher`` is where the job's launcher listens, ``address`` this machine's own, both
     ``tcp:``. Nothing is heard for ``orphan_after_s``: the host ends; before it has joined,
-    for ``join_within_s``.
+    for ``join_within_s``. ``is_plain``: without TLS, as the launcher has it.
     """
 
     launcher: TcpAddress
@@ -88,6 +89,7 @@ class HostPlan(NamedTuple):
     folder: Path | None = None
     orphan_after_s: float = 300.0
     join_within_s: float = 600.0
+    is_plain: bool = False
 
 
 @final
@@ -113,20 +115,21 @@ def wait_host(
         How it ended, in words: the job is over.
 
     Raises:
-        UsageError: this machine cannot take part: it is not reached, or has another script,
-            or cannot reach the checkpoints;
-            or what answers is no launcher with this secret.
+        UsageError: this machine cannot take part: it is not reached, has another script,
+            cannot reach the checkpoints, or what answers is no launcher with this secret.
         JobFailed: it was lost to the job, or heard nothing for too long, or could not start
             or end a process.
+        Interrupted: it was told to stop.
     """
     with Interrupts() as interrupts, contextlib.ExitStack() as stack:
-        wires = Wires("", HOST, clock, secret=plan.secret)
+        way = way_of(is_plain=plan.is_plain)
+        wires = Wires("", HOST, clock, secret=plan.secret, way=way)
         own = TcpAddress(plan.address, 0)
         listener = stack.enter_context(wires.listen_as_host(str(own), _Nobody()))
         link = PatientConnection(wires.to_launcher(str(plan.launcher)))
         stack.callback(link.close)
         message = JoinHost(uuid.uuid4().hex, plan.name, listener.address, plan.cores)
-        joined = _wait_joined(plan, link, message, say, clock)
+        joined = _wait_joined(plan, link, message, interrupts, say, clock)
         config = joined.config
         say(f"joined as {joined.host}: run {config.run}, started with {joined.script.path}")
         report = HostReport(host=joined.host, token=message.token, running={}, ended={})
@@ -152,12 +155,13 @@ def _wait_joined(
     plan: HostPlan,
     link: PatientConnection,
     message: JoinHost,
+    interrupts: Interrupts,
     say: Callable[[str], None],
     clock: Clock,
 ) -> HostJoined:
     deadline = Deadline(clock, plan.join_within_s)
     told = ""
-    while True:
+    while not interrupts.count:
         try:
             answer = link.call(message, JOIN_ANSWER_S)
         except ForeignPeer as error:
@@ -180,6 +184,7 @@ def _wait_joined(
             say(f"waiting for the launcher at {plan.launcher}: {why}")
             told = why
         link.pause()
+    raise Interrupted("this machine was told to stop, and has not joined")
 
 
 def _part(link: PatientConnection, report: HostReport, reason: str) -> None:
@@ -224,14 +229,16 @@ class _Agent:
         """Report and do as is wished, until the job is over.
 
         Raises:
-            JobFailed: as of `wait_host`.
+            JobFailed, Interrupted: as of `wait_host`.
         """
         silence = Deadline(self._clock, self._plan.orphan_after_s)
+        grace_s = GRACE_S
         try:
             while not interrupts.count:
                 now = self._now(report)
                 answer = self._ask(link, now)
                 if isinstance(answer, Refusal):
+                    grace_s = 0.0  # others have their places: they would only be in the way
                     raise JobFailed(answer.text)
                 is_behind = False  # with its logs, and catching up
                 if isinstance(answer, HostOrders):
@@ -251,7 +258,7 @@ class _Agent:
             _part(link, self._now(report), f"{self._plan.name} was told to stop")
             raise Interrupted("this machine was told to stop; the job goes on without it")
         finally:
-            end_all(self._children.values(), GRACE_S, self._clock)
+            end_all(self._children.values(), grace_s, self._clock)
             self._ports.close()
 
     def _now(self, report: HostReport) -> HostReport:
@@ -323,6 +330,8 @@ class _Agent:
             self._plan.secret,
             self._address(role),
             config.ranks_per_trainer if is_trainer else 1,
+            self._plan.name,
+            self._plan.is_plain,
         )
         trainers = [w for w in self._wished.values() if role_kind(w.role) == "trainer"]
         processes = max(1, len(trainers)) * config.ranks_per_trainer

@@ -61,10 +61,14 @@ Dial = Callable[[str], Connection]
 
 
 class Wanted(NamedTuple):
-    """With how many hosts a job begins, its own among them, and how long it waits."""
+    """With how many hosts a job begins, its own among them, and how long it waits.
+
+    ``check`` raises once waiting is in vain.
+    """
 
     hosts: int
     within_s: float
+    check: Callable[[], None] = lambda: None
 
 
 @final
@@ -87,9 +91,10 @@ class HostsDoor:
         self._is_complete = False  # once as many hosts were there as are wanted
         self._dial, self._say, self._clock = dial, say, clock
         self._logs = KeptLogs(job)
-        self._lock = threading.Lock()  # guards the roster, and the next four
+        self._lock = threading.Lock()  # guards the roster, and the next five
         self._children: dict[int, HostedChild] = {}
         self._starting: dict[str, int] = {}  # {role: number}
+        self._num_unsent = 0  # orders
         self._readers: set[int] = set()  # connections of who reads logs
         self._are_logs_whole = False
         self._dials = threading.BoundedSemaphore(NUM_DIALS)
@@ -106,7 +111,7 @@ class HostsDoor:
         """Start a role's process where it belongs; None: not yet, ask again.
 
         Raises:
-            JobFailed: not as many hosts as are wanted have come in time.
+            JobFailed: not as many hosts as are wanted have come in time, or can come.
         """
         with self._lock:
             if role != COORDINATOR and not self._has_begun():
@@ -141,6 +146,9 @@ class HostsDoor:
             return
         if isinstance(message, HostReport):
             reply(self._heard(message))
+            with self._lock:
+                self._num_unsent -= 1
+                self._changed.notify_all()
             return
         assert isinstance(message, AskPlace | AskLogs | AskLog)
         reply(self._shown(peer, message))
@@ -155,7 +163,8 @@ class HostsDoor:
         """The job is over: tell all hosts, then who reads logs, for `TELL_S` each."""
         with self._lock:
             self._roster.is_over = True
-            self._wait_until(lambda: not self._roster.untold())
+            # Whoever closes us hangs up next: a host that is told must have been sent it.
+            self._wait_until(lambda: not (self._roster.untold() or self._num_unsent))
             self._are_logs_whole = True
             self._wait_until(lambda: not self._readers)
             untold = [f"{host.id} ({host.name})" for host in self._roster.untold()]
@@ -180,7 +189,7 @@ class HostsDoor:
         with self._lock:
             changes, orders = self._roster.report(report, self._clock.now_s())
             said = self._take(changes)
-            self._changed.notify_all()
+            self._num_unsent += 1
         for line in said:
             self._say(line)
         if isinstance(orders, str):
@@ -203,6 +212,8 @@ class HostsDoor:
         """Whether all hosts that the job is to begin with have come."""
         count = len(self._roster.hosts)
         self._is_complete = self._is_complete or count >= self._wanted.hosts
+        if not self._is_complete:
+            self._wanted.check()
         if not self._is_complete and self._come_by.is_over():
             raise JobFailed(
                 f"the job was to begin with {self._wanted.hosts} machines (--await-hosts), "

@@ -5,7 +5,6 @@ Waits: see `HostsDoor`.
 
 import contextlib
 import os
-import socket
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -15,7 +14,9 @@ from paceline.ids import LAUNCHER
 from paceline.launch.hosts.door import HostsDoor, Wanted
 from paceline.launch.hosts.roster import Host, Roster
 from paceline.launch.hosts.sameness import described, versions
-from paceline.launch.job import JobDir, UserScript, Wires
+from paceline.launch.hosts.ssh import SshHosts, SshWish
+from paceline.launch.job import JobDir, UserScript, Wires, way_of
+from paceline.machine import machine_name
 from paceline.messages.hosts import HostJoined, JoinHost
 from paceline.timing import Clock
 from paceline.transport.address import TcpAddress
@@ -25,12 +26,15 @@ from paceline.transport.handshake import Secret
 class Listening(NamedTuple):
     """Where a run lets hosts in, and with how many it begins, this machine among them.
 
-    ``secret`` is the run's, if it is known beforehand.
+    ``secret`` is the run's, if it is known beforehand; ``ssh`` says who is brought;
+    ``is_plain``: without TLS.
     """
 
     address: TcpAddress
     hosts: int = 1
     secret: Secret | None = None
+    ssh: SshWish = SshWish()
+    is_plain: bool = False
 
 
 def require_shared(config: JobConfig) -> None:
@@ -59,11 +63,12 @@ def open_door(
     """Let hosts in until the stack is closed; then they are told that the job is over.
 
     Raises:
-        UsageError: the address cannot be taken.
+        UsageError: the address cannot be taken, or there is no ssh.
     """
     folder, config, script = job
-    wires = Wires(config.run, LAUNCHER, clock, connect_s=2.0, secret=secret)
-    host, name = listening.address.host, socket.gethostname()
+    way = way_of(is_plain=listening.is_plain)
+    wires = Wires(config.run, LAUNCHER, clock, connect_s=2.0, secret=secret, way=way)
+    host, name = listening.address.host, machine_name()
     cores = len(os.sched_getaffinity(0))
     own = JoinHost(token="", name=name, address=host, cores=cores)
     roster = Roster(own, config.timeout_s, clock.now_s())
@@ -78,15 +83,18 @@ def open_door(
             versions=versions(),
         )
 
-    wanted = Wanted(listening.hosts, config.first_batch_s)
+    ssh = SshHosts(listening.ssh, listening.hosts, folder, secret, say, clock)
+    wanted = Wanted(listening.hosts, config.first_batch_s, ssh.check)
     door = HostsDoor(roster, wanted, folder, joined, wires.to_host(), say, clock)
     try:
         listener = wires.listen_as_launcher(str(listening.address), door)
     except BaseException:
         door.close()
         raise
+    stack.callback(ssh.close)
     stack.callback(listener.close)
-    stack.callback(door.close)  # first: hosts hear of the end through the listener
+    stack.callback(door.close)  # before: hosts hear of the end through the listener
+    stack.callback(ssh.expect_end)
     address = listener.address.removeprefix("tcp:")
     more = listening.hosts - 1
     waits = f"the job begins when {more} more have joined; " if more else ""
@@ -94,4 +102,5 @@ def open_door(
         f"paceline: {waits}a machine joins by: paceline host --join {address}  (it asks "
         f"for the run's secret, which is in {folder.secret})"
     )
+    ssh.start(address)
     return door

@@ -41,6 +41,7 @@ from paceline.launch.job.environment import (
     JOB_DIR,
     KEPT_MEMORY,
     ROLE,
+    SECRET,
     THREADS,
     Place,
     given_secret,
@@ -57,7 +58,13 @@ from paceline.launch.job.files import (
 from paceline.launch.job.folder import RUNS, JobDir, RunFile, fresh_job_dir
 from paceline.launch.job.joining import DoorLogs, JobDoor
 from paceline.launch.job.logs import LOG_PIECE_BYTES, log_kind, log_sizes, read_log
-from paceline.launch.job.naming import JOIN_HELP, ask_secret, named_job, shown_name
+from paceline.launch.job.naming import (
+    JOIN_HELP,
+    PLAIN_HELP,
+    ask_secret,
+    named_job,
+    shown_name,
+)
 from paceline.launch.job.operating import (
     call_running,
     call_until_done,
@@ -67,7 +74,7 @@ from paceline.launch.job.operating import (
     running_job,
 )
 from paceline.launch.job.sockets import hold_sockets, remove_sockets
-from paceline.launch.job.wiring import OBSERVER, Wires
+from paceline.launch.job.wiring import OBSERVER, Wires, way_of, wires_of
 from paceline.lazy_names import loader
 
 if TYPE_CHECKING:

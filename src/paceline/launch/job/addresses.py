@@ -4,7 +4,8 @@
 
     unix   <private folder>/<role>.sock
     tcp    a port of 127.0.0.1, or of another address of this host, for each role, which the
-           launcher holds while the job runs; a trainer has any that is free
+           launcher holds while the job runs; a trainer has any that is free. In a job of
+           several hosts a server is reached at a Unix socket by those of its own, too
 
 The address of a coordinator or server is told before anybody listens there, and is the same
 after a restart: whoever looks for a role that died finds its successor there, and is told
@@ -18,6 +19,8 @@ import ipaddress
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Literal
+
+import xxhash
 
 from paceline.errors import UsageError
 from paceline.launch.job.environment import Place
@@ -47,6 +50,14 @@ def hold_addresses(
             yield {role: f"unix:{sockets / role}.sock" for role in roles}
         else:
             yield {role: str(stack.enter_context(hold_port(host))) for role in roles}
+
+
+def near_address(sockets: Path, address: str) -> str:
+    """Where on its own host a server is reached, too, that listens at a TCP address.
+
+    Over a Unix socket the data goes through shared memory.
+    """
+    return f"unix:{sockets / xxhash.xxh3_64_hexdigest(address.encode())}.sock"
 
 
 def tcp_address(option: str, text: str) -> TcpAddress:

@@ -14,7 +14,6 @@ Waits: for storage.
 import contextlib
 import fcntl
 import os
-import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
@@ -24,6 +23,7 @@ from msgspec import structs
 from paceline.config import JobConfig
 from paceline.errors import CheckpointCorrupt, UsageError
 from paceline.launch.job.folder import JobDir
+from paceline.machine import machine_name
 from paceline.store.blobs import BlobStore, Patience
 from paceline.store.cuts import (
     Claim,
@@ -94,7 +94,7 @@ def _held(job: JobDir, config: JobConfig, *, is_resumed: bool) -> Iterator[bool]
             is_empty &= not _has_own_cuts(store, config)
         else:
             _refuse_cuts(store)
-        holder = f"process {os.getpid()} on {socket.gethostname()}"
+        holder = f"process {os.getpid()} on {machine_name()}"
         mine = Claim(job=config.job, run=config.run, holder=holder, folder=str(job.path))
         claim_place(store, mine)
         yield is_empty

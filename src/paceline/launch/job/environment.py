@@ -8,6 +8,8 @@ PACELINE_COORDINATOR  address of the coordinator
 PACELINE_ADDRESS      where the process listens; a trainer finds a place by itself
 PACELINE_SECRET       secret of the run, where roles listen at TCP ports
 PACELINE_SECRET_FILE  a file that holds it, for whoever starts a job or a host by hand
+PACELINE_HOST         what its machine is called, in a job of several
+PACELINE_PLAIN        1: between machines without TLS
 PACELINE_SOCKETS      private folder of the job's Unix sockets
 PACELINE_LAUNCHER     process id of the launcher; without it the job has ended
 PACELINE_RANKS        processes of the trainer, where it has several
@@ -27,6 +29,7 @@ from typing import NamedTuple
 
 from paceline.errors import UsageError
 from paceline.ids import role_kind
+from paceline.machine import HOST
 from paceline.transport.handshake import Secret
 
 RUN = "PACELINE_RUN"
@@ -37,6 +40,7 @@ COORDINATOR = "PACELINE_COORDINATOR"
 ADDRESS = "PACELINE_ADDRESS"
 SECRET = "PACELINE_SECRET"
 SECRET_FILE = "PACELINE_SECRET_FILE"
+PLAIN = "PACELINE_PLAIN"
 SOCKETS = "PACELINE_SOCKETS"
 LAUNCHER = "PACELINE_LAUNCHER"
 GROUP_SIZE = "PACELINE_RANKS"
@@ -64,6 +68,8 @@ class Place(NamedTuple):
     secret: Secret | None = None  # with TCP only; does not print
     address: str = ""  # where it listens itself
     size: int = 1  # of a trainer: its processes
+    host: str = ""  # its machine, in a job of several
+    is_plain: bool = False  # between machines without TLS
 
     def variables(self) -> dict[str, str]:
         """The environment that says so."""
@@ -80,6 +86,10 @@ class Place(NamedTuple):
             variables[SECRET] = self.secret.text()
         if self.address:
             variables[ADDRESS] = self.address
+        if self.host:
+            variables[HOST] = self.host
+        if self.is_plain:
+            variables[PLAIN] = "1"
         return variables
 
 
@@ -123,6 +133,8 @@ def read_place(environ: Mapping[str, str]) -> Place | None:
         secret=Secret.parse(environ[SECRET], SECRET) if is_tcp else None,
         address=environ.get(ADDRESS, ""),
         size=int(size),
+        host=environ.get(HOST, ""),
+        is_plain=environ.get(PLAIN) == "1",
     )
 
 

@@ -67,6 +67,7 @@ class RunFile(msgspec.Struct, frozen=True):
     coordinator: str
     sockets: str
     pid: Annotated[int, msgspec.Meta(gt=0, lt=1 << 31)]  # of the launcher
+    is_plain: bool = False  # between machines without TLS
 
 
 class _Written(msgspec.Struct, frozen=True):

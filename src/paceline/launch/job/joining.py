@@ -15,7 +15,7 @@ from typing import NamedTuple, TypeVar, final
 
 from paceline.errors import ForeignPeer, PeerLost, TransportError, UsageError
 from paceline.ids import OPERATOR
-from paceline.launch.job.wiring import Wires
+from paceline.launch.job.wiring import Wires, way_of
 from paceline.messages.hosts import (
     AskLog,
     AskLogs,
@@ -40,6 +40,7 @@ class JobDoor(NamedTuple):
 
     launcher: TcpAddress
     secret: Secret
+    is_plain: bool = False  # between machines without TLS
 
     @property
     def name(self) -> str:
@@ -64,7 +65,8 @@ class DoorLogs:
     def __init__(self, job: JobDoor, clock: Clock) -> None:
         """Connect when something is asked."""
         self._job, self._clock = job, clock
-        wires = Wires("", OPERATOR, clock, secret=job.secret)
+        way = way_of(is_plain=job.is_plain)
+        wires = Wires("", OPERATOR, clock, secret=job.secret, way=way)
         self._link = PatientConnection(lambda: wires.look_in(str(job.launcher)))
 
     def sizes(self) -> dict[str, int]:

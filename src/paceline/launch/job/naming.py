@@ -6,7 +6,7 @@ Waits: for the secret, if somebody is to type it.
 import getpass
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from paceline.errors import UsageError
@@ -16,11 +16,16 @@ from paceline.launch.job.folder import RUNS, JobDir
 from paceline.launch.job.joining import JobDoor
 from paceline.transport.handshake import Secret
 
+PLAIN_HELP = "With --join, for a job that was started with --plain."
 JOIN_HELP = "Without a folder: where the job's launcher listens, 10.0.0.1:7070."
 
 
 def named_job(
-    folder: Path | None, join: str | None, find: Callable[[Path], JobDir]
+    folder: Path | None,
+    join: str | None,
+    find: Callable[[Path], JobDir],
+    *,
+    is_plain: bool = False,
 ) -> JobDir | JobDoor:
     """The job that a command is for; if none is named, what ``find`` finds in runs/.
 
@@ -31,7 +36,7 @@ def named_job(
         return find(RUNS) if folder is None else JobDir(folder)
     if folder is not None:
         raise UsageError(f"name the job by its folder, {folder}, or by --join, not by both")
-    return JobDoor(tcp_address("--join", join), ask_secret())
+    return JobDoor(tcp_address("--join", join), ask_secret(os.environ), is_plain)
 
 
 def shown_name(job: JobDir | JobDoor) -> str:
@@ -39,13 +44,13 @@ def shown_name(job: JobDir | JobDoor) -> str:
     return job.name if isinstance(job, JobDoor) else str(job.path)
 
 
-def ask_secret() -> Secret:
-    """The secret of a run: of the environment, else of standard input.
+def ask_secret(environ: Mapping[str, str]) -> Secret:
+    """The secret of a run: of an environment, else of standard input.
 
     Raises:
         UsageError: what there is, is none.
     """
-    if (given := given_secret(os.environ)) is not None:
+    if (given := given_secret(environ)) is not None:
         return given
     if sys.stdin.isatty():
         return Secret.parse(getpass.getpass("the run's secret: "), "standard input")

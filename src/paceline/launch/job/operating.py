@@ -15,7 +15,7 @@ from paceline.launch.job.commands import resume_command
 from paceline.launch.job.files import read_secret
 from paceline.launch.job.folder import JobDir, RunFile
 from paceline.launch.job.joining import ANSWER_S, JobDoor
-from paceline.launch.job.wiring import Wires
+from paceline.launch.job.wiring import Wires, way_of
 from paceline.messages.shared import Message, Refusal, Waiting
 from paceline.timing import Clock, Deadline
 from paceline.transport.connection import Connection
@@ -85,6 +85,7 @@ class RunningJob(NamedTuple):
     coordinator: str
     secret: Secret | None
     look: Callable[[], None]
+    is_plain: bool = False
 
 
 def running_job(job: JobDir | JobDoor, clock: Clock) -> RunningJob | None:
@@ -96,7 +97,9 @@ def running_job(job: JobDir | JobDoor, clock: Clock) -> RunningJob | None:
     """
     if isinstance(job, JobDoor):
         place = job.place(clock)
-        return RunningJob(place.run, place.coordinator, job.secret, lambda: None)
+        return RunningJob(
+            place.run, place.coordinator, job.secret, lambda: None, job.is_plain
+        )
     run = job.read_run()
     if run is None:
         return None
@@ -109,7 +112,8 @@ def running_job(job: JobDir | JobDoor, clock: Clock) -> RunningJob | None:
                 f"went without a summary; go on with: {command}"
             )
 
-    return RunningJob(run.run, run.coordinator, read_secret(job.secret), look)
+    secret = read_secret(job.secret)
+    return RunningJob(run.run, run.coordinator, secret, look, run.is_plain)
 
 
 def is_running(job: JobDir) -> bool:
@@ -169,7 +173,8 @@ def call_running(
 
     def reach() -> Connection:
         connect_s = max(0.1, deadline.remaining_s())
-        wires = Wires(job.run, role, clock, connect_s, job.secret)
+        way = way_of(is_plain=job.is_plain)
+        wires = Wires(job.run, role, clock, connect_s, job.secret, way=way)
         return connect(wires, job.coordinator)
 
     with closing(PatientConnection(reach)) as coordinator:

@@ -17,16 +17,19 @@ host          launcher: nothing; it only dials           nothing
 ============  =========================================  ==========================
 
 The same for Unix sockets, TCP and in process: the address chooses. Over TCP both ends prove
-the run's secret.
+the run's secret, beyond loopback within TLS, unless `Wires.way` says "plain".
 
 Waits: to connect, `CONNECT_S` at most. Any thread.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 from paceline.errors import UsageError
 from paceline.ids import COORDINATOR, HOST, LAUNCHER, OPERATOR, RoleKind, role_kind
+from paceline.launch.job.addresses import near_address
+from paceline.launch.job.environment import Place
 from paceline.messages.data import DataReply, DataRequest
 from paceline.messages.hosts import (
     AskLog,
@@ -55,7 +58,7 @@ from paceline.messages.watching import (
 from paceline.timing import Clock
 from paceline.transport.connection import Connection, MessageType
 from paceline.transport.frames import CONTROL_LIMITS, DATA_LIMITS, Limits
-from paceline.transport.handshake import Hello, HelloCheck, Secret
+from paceline.transport.handshake import Hello, HelloCheck, Secret, Security, Way
 from paceline.transport.listener import DEFAULT_BOUNDS, Bounds, Listener
 from paceline.transport.opening import connect, listen
 from paceline.transport.service import Service
@@ -102,6 +105,14 @@ class Wires(NamedTuple):
     clock: Clock
     connect_s: float = CONNECT_S
     secret: Secret | None = None  # of the run; does not print
+    near: Path | None = None  # sockets of this host, in a job of several
+    previous_secret: Secret | None = None  # that a listener accepts as well
+    way: Way | None = None  # "plain": by word, without TLS; see `Security`
+
+    @property
+    def security(self) -> Security:
+        """What closes the links over TCP."""
+        return Security(self.secret, self.previous_secret, self.way)
 
     def listen_as_coordinator(self, address: str, service: Service) -> Listener:
         """Let everyone of the run in."""
@@ -114,6 +125,12 @@ class Wires(NamedTuple):
     def listen_as_server(self, address: str, service: Service) -> Listener:
         """Let the trainers of the run in."""
         return self._listen_to_trainers(DataRequest, address, service, DEFAULT_BOUNDS)
+
+    def listen_near(self, address: str, service: Service) -> Listener | None:
+        """The same for those on the server's own host, where there are other hosts."""
+        if self.near is None:
+            return None
+        return self.listen_as_server(near_address(self.near, address), service)
 
     def listen_as_trainer(self, addresses: Sequence[str], service: Service) -> Listener:
         """Let the other trainers of the run in, at the first address that can be taken.
@@ -165,7 +182,7 @@ class Wires(NamedTuple):
     def to_server(self) -> Callable[[str, int], Connection]:
         """How a trainer reaches a server: (address, incarnation) -> connection."""
         return lambda address, incarnation: self._connect(
-            address, incarnation, DataReply, DATA_LIMITS
+            self._nearest(address), incarnation, DataReply, DATA_LIMITS
         )
 
     def to_coordinator_as_launcher(self, address: str) -> Callable[[], Connection]:
@@ -182,6 +199,12 @@ class Wires(NamedTuple):
         assert self.role == OPERATOR
         return self._connect(address, 0, _DONE)
 
+    def _nearest(self, address: str) -> str:
+        if self.near is None:
+            return address
+        near = near_address(self.near, address)
+        return near if Path(near.removeprefix("unix:")).exists() else address
+
     def _connect(
         self,
         address: str,
@@ -191,7 +214,7 @@ class Wires(NamedTuple):
     ) -> Connection:
         hello = Hello(run=self.run, role=self.role, incarnation=incarnation)
         return connect(
-            address, hello, reply_type, limits, self.clock, self.connect_s, self.secret
+            address, hello, reply_type, limits, self.clock, self.connect_s, self.security
         )
 
     def _listen_to(
@@ -200,7 +223,7 @@ class Wires(NamedTuple):
         return listen(
             address,
             service,
-            hello_check=HelloCheck(self.run, COORDINATOR, kinds, self.secret),
+            hello_check=HelloCheck(self.run, COORDINATOR, kinds, self.security),
             request_type=lambda role: _REQUESTS[role_kind(role)],
             clock=self.clock,
             limits=CONTROL_LIMITS,
@@ -213,7 +236,7 @@ class Wires(NamedTuple):
         return listen(
             address,
             service,
-            hello_check=HelloCheck(self.run, self.role, {"trainer"}, self.secret),
+            hello_check=HelloCheck(self.run, self.role, {"trainer"}, self.security),
             request_type=lambda _: request_type,
             clock=self.clock,
             limits=DATA_LIMITS,
@@ -230,9 +253,26 @@ class Wires(NamedTuple):
         return listen(
             address,
             service,
-            hello_check=HelloCheck(self.run, self.role, requests, self.secret, unknowing),
+            hello_check=HelloCheck(self.run, self.role, requests, self.security, unknowing),
             request_type=lambda role: requests[role_kind(role)],
             clock=self.clock,
             limits=CONTROL_LIMITS,
             bounds=_DOOR_BOUNDS,
         )
+
+
+def wires_of(place: Place, clock: Clock) -> Wires:
+    """Those of the process that stands in a place."""
+    return Wires(
+        place.run,
+        place.role,
+        clock,
+        secret=place.secret,
+        near=place.sockets if place.host else None,
+        way=way_of(is_plain=place.is_plain),
+    )
+
+
+def way_of(*, is_plain: bool) -> Way | None:
+    """How links between machines are closed: within TLS, but for who says otherwise."""
+    return "plain" if is_plain else None

@@ -29,6 +29,7 @@ from paceline.launch.job import (
     load_plugins,
     read_place,
     remove_sockets,
+    wires_of,
 )
 from paceline.launch.processes.parent import die_with_parent, is_gone
 from paceline.store.blobs import BlobStore
@@ -78,7 +79,7 @@ def run_coordinator(
     Raises:
         JobFailed: a decision failed, so that only a restart can go on.
     """
-    wires = Wires(config.run, place.role, SystemClock(), secret=place.secret)
+    wires = wires_of(place, SystemClock())
     with contextlib.ExitStack() as stack:
         service = open_coordinator(stack, job, config, wires, place.coordinator)
         while not ending.wait(LOOK_EVERY_S):
@@ -123,7 +124,7 @@ def run_server(
         UsageError: a plugin cannot be imported.
     """
     load_plugins(config.plugins)
-    wires = Wires(config.run, place.role, SystemClock(), secret=place.secret)
+    wires = wires_of(place, SystemClock())
     with contextlib.ExitStack() as stack:
         service = open_server(stack, job, config, wires, place.address, place.coordinator)
         while not ending.is_set() and not service.wait_over(LOOK_EVERY_S):
@@ -152,6 +153,8 @@ def open_server(
     service = ServerService(wires.role, config, address, to_coordinator, store, wires.clock)
     stack.callback(service.close)
     stack.enter_context(wires.listen_as_server(address, service))
+    if (near := wires.listen_near(address, service)) is not None:
+        stack.enter_context(near)
     service.start()
     return service
 

@@ -66,7 +66,6 @@ class TrainerProtocol:
 
     def __init__(self, trainer: str, pid: int, host: str, *, patience_s: float) -> None:
         self.trainer = trainer
-        self.servers: dict[str, str] = {}  # {server id: address}
         self.joined: Joined | None = None
         self.parts: dict[int, SharedPart] = {}
         self.stage: StageSpec | None = None
@@ -79,6 +78,7 @@ class TrainerProtocol:
         self._why_join = "it has not joined yet"
         self._pid, self._host = pid, host
         self.asking = Asking(patience_s)  # as long as the coordinator may be away
+        self.servers = self.asking.servers  # {server id: address}, as it was told last
         self._teller = TickSender(self.asking, self.tracked)
         self.marching = StalenessGate(self.asking, self.parts)
         self.stepping = Stepping(
@@ -114,7 +114,9 @@ class TrainerProtocol:
         if self.joined is not None:
             self.tracked.forget()
         joined = yield from join_job(self.asking, self.trainer, self._pid, self._host)
-        self.joined, self.servers = joined, joined.servers
+        self.joined = joined
+        self.servers.clear()
+        self.servers.update(joined.servers)
         self.must_join = False
         self._leases.clear()
         for part in self.parts.values():

@@ -6,6 +6,8 @@
     channel      between two processes that were made as a pair
     listener     many connections on few threads; link: one of them
     pieces       frames through a socket, piece by piece
+    checks       checksums of frames between hosts, where there is no TLS
+    tls          TLS within the socket, where there is; sealed: as the others see it
     sockets      doors, and the way to them: what is different between Unix and TCP
     complaints   what is logged of those who are turned away
 """

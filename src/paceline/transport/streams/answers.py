@@ -11,10 +11,10 @@ Waits: in `AnswerWait.wait`. One thread at a time may call.
 import math
 import resource
 import select
-import socket
 from typing import Final, final
 
 from paceline.timing import Clock
+from paceline.transport.streams.pieces import AnySocket
 
 AWAKE_S: Final = 50e-6
 SOON_S: Final = 3 * AWAKE_S  # an answer within this would be worth it
@@ -48,7 +48,7 @@ class Wakefulness:
 class AnswerWait:
     """Waits of one connection."""
 
-    def __init__(self, sock: socket.socket, clock: Clock) -> None:
+    def __init__(self, sock: AnySocket, clock: Clock) -> None:
         self._clock = clock
         self._wakefulness = Wakefulness()
         self._poll = select.poll()

@@ -24,6 +24,7 @@ import msgspec
 from paceline.errors import (
     DeadlineExceeded,
     ForeignPeer,
+    FrameDamaged,
     FrameRefused,
     HandshakeRefused,
     PeerLost,
@@ -46,13 +47,13 @@ from paceline.transport.frames import (
     Preamble,
     encode_frame,
 )
+from paceline.transport.greeting import Introduction
 from paceline.transport.handshake import (
     FAREWELL,
     FROM_LISTENER,
     Challenge,
     Farewell,
     Hello,
-    Introduction,
     Proof,
     Welcome,
 )
@@ -62,18 +63,20 @@ from paceline.transport.shared_memory import may_share_memory
 from paceline.transport.streams.answers import AnswerWait
 from paceline.transport.streams.complaints import printable
 from paceline.transport.streams.pieces import (
+    AnySocket,
     FrameReader,
     Placed,
     send_some,
     wait_events,
 )
+from paceline.transport.streams.sealed import Sealed
 
 _LEAVE_TIMEOUT_S = 5.0
 _OTHER_READS_S = 0.05
 
 # Sockets of this process's connections, for `_leave_to_parent`. Changed by the threads that
 # connect; each change is one step for the others.
-_connected: weakref.WeakSet[socket.socket] = weakref.WeakSet()
+_connected: weakref.WeakSet[AnySocket] = weakref.WeakSet()
 
 
 def _leave_to_parent() -> None:
@@ -86,7 +89,7 @@ os.register_at_fork(after_in_child=_leave_to_parent)
 
 
 def connect_stream(
-    sock: socket.socket,
+    sock: AnySocket,
     address: str,
     introduction: Introduction,
     requests: OpenRequests,
@@ -112,11 +115,13 @@ def connect_stream(
     except BaseException:
         sock.close()
         raise
+    is_checked = introduction.hello.way == "plain"
+    limits = limits._replace(is_checked=is_checked)
     return StreamConnection(sock, address, welcome, requests, limits, clock)
 
 
 def _shake_hands(
-    sock: socket.socket, introduction: Introduction, deadline: Deadline
+    sock: AnySocket, introduction: Introduction, deadline: Deadline
 ) -> Welcome:
     """Say hello, and answer until one is welcome."""
 
@@ -125,6 +130,8 @@ def _shake_hands(
             return decode_message(FAREWELL, header), []
         return decode_message(FROM_LISTENER, header), []
 
+    if isinstance(sock, Sealed):
+        introduction.reached(_wait_sealed(sock, deadline))
     reader = FrameReader(HANDSHAKE_LIMITS, place)
     message: Hello | Proof = introduction.hello
     while True:
@@ -148,13 +155,21 @@ def _shake_hands(
         message = answer
 
 
+def _wait_sealed(sock: Sealed, deadline: Deadline) -> bytes:
+    """Where the listener is, as it shows when TLS begins."""
+    while (place := sock.shake()) is None:
+        if not wait_events(sock, select.POLLIN, deadline.remaining_s()):
+            raise DeadlineExceeded("no answer in time to the beginning of TLS")
+    return place
+
+
 @final
 class StreamConnection(Connection):
     """A connection over a stream socket; made by `connect_stream`."""
 
     def __init__(
         self,
-        sock: socket.socket,
+        sock: AnySocket,
         address: str,
         welcome: Welcome,
         requests: OpenRequests,
@@ -163,6 +178,7 @@ class StreamConnection(Connection):
     ) -> None:
         super().__init__(address, welcome, clock)
         self._socket = sock
+        self._is_sealed = isinstance(sock, Sealed)
         _connected.add(sock)
         self._limits = limits
         self._pid = os.getpid()
@@ -261,6 +277,8 @@ class StreamConnection(Connection):
             self._requests.raise_if_lost()
             while True:
                 along = () if is_begun else descriptors
+                # What could not go may be sealed, and nothing else can go in its place.
+                is_begun = is_begun or self._is_sealed
                 is_begun = send_some(self._socket, pieces, along) > 0 or is_begun
                 if not pieces:
                     return
@@ -301,15 +319,17 @@ class StreamConnection(Connection):
         """
         found, seconds = 0, deadline.remaining_s()
         try:
-            if with_room:
-                found = wait_events(self._socket, select.POLLIN | select.POLLOUT, seconds)
+            if with_room or self._is_sealed:
+                wanted = select.POLLIN | (select.POLLOUT if with_room else 0)
+                found = wait_events(self._socket, wanted, seconds)
             else:
                 found = self._answers.wait(seconds)
         finally:
             with self._requests.lock:
                 self._is_polled = False
                 self._requests.changed.notify_all()
-                if found & ~select.POLLOUT and not self._requests.is_lost:
+                is_worth_it = found & ~select.POLLOUT or (found and self._is_sealed)
+                if is_worth_it and not self._requests.is_lost:
                     self._receive()
 
     def _receive(self) -> bool:
@@ -321,7 +341,9 @@ class StreamConnection(Connection):
             if frame.kind is not Kind.REPLY:
                 raise FrameRefused(f"expected a reply, got a frame of kind {frame.kind}")
         except TransportError as error:
-            self._lose(type(error)(f"{self.address}: {error}"))
+            # What was damaged on the way is whole the next time, like what was lost there.
+            kind = PeerLost if isinstance(error, FrameDamaged) else type(error)
+            self._lose(kind(f"{self.address}: {error}"))
             return False
         self._requests.file(frame.request_id, frame.message, frame.buffers)
         self._mailboxes.free(frame.request_id)

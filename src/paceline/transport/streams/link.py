@@ -34,11 +34,19 @@ from paceline.transport.frames import (
     encode_frame,
     spread,
 )
-from paceline.transport.handshake import FROM_CLIENT, Farewell, Reception
+from paceline.transport.greeting import Reception
+from paceline.transport.handshake import FROM_CLIENT, Farewell
 from paceline.transport.mailbox import MAILBOX_OFFER, Incoming, MailboxOffer, find
 from paceline.transport.requests import decode_message
 from paceline.transport.service import Peer
-from paceline.transport.streams.pieces import Frame, FrameReader, Outbox, Placed
+from paceline.transport.streams.pieces import (
+    AnySocket,
+    Frame,
+    FrameReader,
+    Outbox,
+    Placed,
+)
+from paceline.transport.streams.sealed import Sealed
 
 _REASON_CHARACTERS = 2000
 
@@ -49,7 +57,7 @@ class Link:
 
     def __init__(
         self,
-        sock: socket.socket,
+        sock: AnySocket,
         origin: str,
         reception: Reception,
         greeting: Deadline,
@@ -64,6 +72,7 @@ class Link:
         self.peer: Peer | None = None  # by the attending thread; None until it is welcome
         self.limits = HANDSHAKE_LIMITS
         self._socket = sock
+        self._sealed = sock if isinstance(sock, Sealed) else None
         self._epoll = epoll
         self._outbox = outbox
         self._decoder: msgspec.msgpack.Decoder[Any] = FROM_CLIENT
@@ -94,6 +103,18 @@ class Link:
             self._is_attended = False
             self._arm()
             return True
+
+    def may_flush(self, events: int) -> bool:
+        """Whether these events may let queued replies go."""
+        return bool(events & select.EPOLLOUT) or self._sealed is not None
+
+    def may_receive(self, events: int) -> bool:
+        """Whether these events may let something come in, or tell of the end."""
+        if self._sealed is None:
+            return bool(events & ~select.EPOLLOUT)
+        if self._outbox.is_empty:
+            return self._sealed.may_read(events)
+        return bool(events & ~(select.EPOLLIN | select.EPOLLOUT))
 
     def greeted(
         self, peer: Peer, decoder: msgspec.msgpack.Decoder[msgspec.Struct], limits: Limits
@@ -159,7 +180,8 @@ class Link:
             if self._parting is not None or self.loss is not None:
                 return
             self._parting = loss
-        self.send(encode_frame(Kind.ERROR, 0, farewell, (), HANDSHAKE_LIMITS))
+        limits = HANDSHAKE_LIMITS._replace(is_checked=self.limits.is_checked)
+        self.send(encode_frame(Kind.ERROR, 0, farewell, (), limits))
         self.lose(loss)
 
     def lose(self, loss: str) -> None:
@@ -186,6 +208,8 @@ class Link:
         # Who has not taken its replies is asked for no more requests: one that reads
         # slowly costs the replies that it waits for, however much it asks for.
         event = select.EPOLLIN if self._outbox.is_empty else select.EPOLLOUT
+        if self._sealed is not None:
+            event = self._sealed.needs(event)
         self._epoll.modify(self.fd, event | select.EPOLLONESHOT)
 
     def _place(self, preamble: Preamble, header: Header) -> Placed:

@@ -22,6 +22,7 @@ call it.
 
 import collections
 import contextlib
+import itertools
 import logging
 import os
 import secrets
@@ -49,7 +50,8 @@ from paceline.transport.frames import (
     Limits,
     encode_frame,
 )
-from paceline.transport.handshake import NONCE_BYTES, HelloCheck, Reception, Welcome
+from paceline.transport.greeting import Reception
+from paceline.transport.handshake import NONCE_BYTES, HelloCheck, Welcome
 from paceline.transport.listener import DEFAULT_BOUNDS, Bounds, Listener, RequestType
 from paceline.transport.service import Gathers, Peer, Service
 from paceline.transport.streams.complaints import Complaints
@@ -58,6 +60,8 @@ from paceline.transport.streams.pieces import Frame, Outbox
 from paceline.transport.streams.sockets import Door, prepare
 
 logger = logging.getLogger("paceline.transport")
+
+_numbers = itertools.count(1)  # of connections: a service may have two listeners
 
 
 @final
@@ -89,13 +93,12 @@ class StreamListener(Listener):
         self._epoll = select.epoll()
         self._epoll.register(self._wake, select.EPOLLIN)
         self._epoll.register(door.socket, select.EPOLLIN | select.EPOLLONESHOT)
-        # Guards changes of the seven fields below; single reads need no lock.
+        # Guards changes of the six fields below; single reads need no lock.
         self._lock = threading.Lock()
         self._links: dict[int, Link] = {}  # {descriptor: link}
         self._strangers: dict[int, Link] = {}  # {descriptor: link}, the oldest first
         self._num_peers = 0  # links whose peer is known
         self._counts: collections.Counter[str] = collections.Counter()
-        self._last_connection = 0
         self._look_around_at = Deadline(clock, self._look_around_s)
         self._is_closing = False
         self._threads = [
@@ -175,9 +178,9 @@ class StreamListener(Listener):
             logger.exception("%s: the service failed on requests together", self.address)
 
     def _attend(self, link: Link, events: int) -> None:
-        if link.loss is None and events & select.EPOLLOUT:
+        if link.loss is None and link.may_flush(events):
             link.flush()
-        if link.loss is None and events & ~select.EPOLLOUT:
+        if link.loss is None and link.may_receive(events):
             self._receive(link)
         if not link.end():
             self._drop(link)
@@ -226,10 +229,10 @@ class StreamListener(Listener):
                 return False
             self._num_peers += 1
             self._strangers.pop(link.fd, None)
-            self._last_connection += 1
-            number = self._last_connection
+        number = next(_numbers)
         peer = Peer(hello.role, hello.run, hello.incarnation, number)
-        link.greeted(peer, decoder, self._limits)
+        is_checked = self._door.way == "plain"
+        link.greeted(peer, decoder, self._limits._replace(is_checked=is_checked))
         return True
 
     def _turn_away(
@@ -287,18 +290,20 @@ class StreamListener(Listener):
         self._arm_door()
 
     def _let_in(self, sock: socket.socket) -> None:
-        bounds = self._bounds
+        bounds, door = self._bounds, self._door
         try:
             prepare(sock)
-            place, origin = self._door.place(sock), self._door.origin(sock)
+            place, origin = door.place(sock), door.origin(sock)
+            objection = door.objection(sock)
+            stream = door.sealed(sock)
         except OSError:  # it came and went
             sock.close()
             return
         nonce = secrets.token_bytes(NONCE_BYTES)
-        reception = Reception(self._hello_check, self._door.secret, place, nonce)
+        reception = Reception(self._hello_check, door.secrets, place, nonce, door.way)
         greeting = Deadline(self._clock, bounds.handshake_s)
-        outbox = Outbox(sock, bounds.credit_bytes, bounds.patience_s, self._clock)
-        link = Link(sock, origin, reception, greeting, self._epoll, outbox)
+        outbox = Outbox(stream, bounds.credit_bytes, bounds.patience_s, self._clock)
+        link = Link(stream, origin, reception, greeting, self._epoll, outbox)
         if len(self._strangers) >= bounds.num_strangers:
             self._displace()
         with self._lock:
@@ -307,7 +312,6 @@ class StreamListener(Listener):
             self._counts["accepted"] += 1
         link.begin()
         self._epoll.register(link.fd, select.EPOLLONESHOT)  # for nothing yet
-        objection = self._door.objection(sock)
         if objection is not None:
             self._turn_away(link, objection, "stranger")
         if not link.end():

@@ -35,6 +35,7 @@ import msgspec
 from paceline.errors import PeerLost
 from paceline.timing import Clock, Deadline
 from paceline.transport.frames import (
+    CHECKSUM_BYTES,
     PREAMBLE_BYTES,
     ByteArray,
     Header,
@@ -45,12 +46,16 @@ from paceline.transport.frames import (
     allocate,
     parse_header,
     parse_preamble,
+    require_whole,
 )
+from paceline.transport.streams.checks import FrameCheck
+from paceline.transport.streams.sealed import Sealed
 
 _DESCRIPTOR = struct.Struct("i")
 _ANCILLARY_BYTES = socket.CMSG_SPACE(_DESCRIPTOR.size)  # of one descriptor
 MAX_PIECES = 1024  # IOV_MAX: the most that one scatter or gather call takes
 
+AnySocket = socket.socket | Sealed
 Placed = tuple[msgspec.Struct | None, list[ByteArray]]
 
 Place = Callable[[Preamble, Header], Placed]
@@ -80,11 +85,12 @@ class FrameReader:
         self._place = place
         self.descriptors: list[int] = []  # that came along, the owner's to take
         self._takes_descriptors = takes_descriptors
+        self._check = FrameCheck() if limits.is_checked else None
         self._preamble_data = bytearray(PREAMBLE_BYTES)
         self._missing: deque[memoryview] = deque()  # never an empty view
         self._begin()
 
-    def receive(self, source: socket.socket) -> Frame | None:
+    def receive(self, source: AnySocket) -> Frame | None:
         """Read until a frame is whole, or until nothing more is there (None).
 
         Raises:
@@ -100,8 +106,10 @@ class FrameReader:
     def give_up(self, request_id: int) -> None:
         """From now on write no byte into the memory of this request's landing."""
         if self._frame is not None and self._frame.request_id == request_id:
+            checksum = [self._missing.pop()] if self._check and self._missing else []
             rest = sum(view.nbytes for view in self._missing)
-            self._missing = deque([allocate((rest,))[0].data])
+            self._missing.clear()
+            self._expect([allocate((rest,))[0].data, *checksum])
 
     def _begin(self) -> None:
         self._preamble: Preamble | None = None
@@ -114,7 +122,7 @@ class FrameReader:
         self._missing.clear()
         self._frame, self._place = None, _place_nothing
 
-    def _fill(self, source: socket.socket) -> bool:
+    def _fill(self, source: AnySocket) -> bool:
         """Receive into what is missing; whether nothing is missing any more."""
         while self._missing:
             try:
@@ -125,10 +133,12 @@ class FrameReader:
                 raise PeerLost(f"receiving failed: {error}") from error
             if count == 0:
                 raise PeerLost("the other end has closed the connection")
+            if self._check is not None:
+                self._check.came(self._missing, count)
             drop_front(self._missing, count)
         return True
 
-    def _receive_some(self, source: socket.socket) -> int:
+    def _receive_some(self, source: AnySocket) -> int:
         if len(self._missing) == 1 and not self._takes_descriptors:
             return source.recv_into(self._missing[0])
         pieces = itertools.islice(self._missing, MAX_PIECES)
@@ -146,22 +156,37 @@ class FrameReader:
     def _next_part(self) -> Frame | None:
         """Look at the part that is whole and expect the next; the frame after the last."""
         if self._preamble is None:
+            checksum_bytes = 0
+            if self._check is not None:  # the version has been agreed on
+                require_whole(self._preamble_data)
+                checksum_bytes = CHECKSUM_BYTES
             self._preamble = parse_preamble(self._preamble_data, self._limits)
-            self._header_data = bytearray(self._preamble.header_bytes)
+            self._header_data = bytearray(self._preamble.header_bytes + checksum_bytes)
             self._expect([memoryview(self._header_data)])
             return None
         if self._frame is None:
-            header = parse_header(self._header_data, self._preamble, self._limits)
-            message, buffers = self._place(self._preamble, header)
-            kind, request_id = self._preamble.kind, self._preamble.request_id
-            self._frame = Frame(kind, request_id, message, buffers, header.room)
-            if header.place is None:
-                self._expect([buffer.data for buffer in buffers])
+            self._begin_payload(self._preamble)
+        elif self._check is not None:
+            self._check.require_whole()
         if self._missing:
             return None
         frame = self._frame
         self._begin()
         return frame
+
+    def _begin_payload(self, preamble: Preamble) -> None:
+        data: bytearray | memoryview = self._header_data
+        if self._check is not None:
+            data = self._check.header_of(self._preamble_data, self._header_data)
+        header = parse_header(data, preamble, self._limits)
+        message, buffers = self._place(preamble, header)
+        self._frame = Frame(
+            preamble.kind, preamble.request_id, message, buffers, header.room
+        )
+        if header.place is None:
+            self._expect([buffer.data for buffer in buffers])
+            if self._check is not None:
+                self._expect(self._check.expect(preamble.payload_bytes))
 
     def _expect(self, views: Sequence[memoryview]) -> None:
         self._missing.extend(view for view in views if view.nbytes)
@@ -182,18 +207,22 @@ def drop_front(views: deque[memoryview], count: int) -> None:
         views.popleft()
 
 
-def wait_events(sock: socket.socket, wanted: int, timeout_s: float) -> int:
+def wait_events(sock: AnySocket, wanted: int, timeout_s: float) -> int:
     """Wait until the kernel has something of this, as `select.poll` says it: what it has.
 
     That may be more than was wanted: the end of the stream.
     """
+    if isinstance(sock, Sealed):
+        if wanted & select.POLLIN and sock.has_unread():
+            return select.POLLIN
+        wanted = sock.needs(wanted)
     poll = select.poll()
     poll.register(sock, wanted)
     return sum(found for _, found in poll.poll(math.ceil(timeout_s * 1000)))
 
 
 def send_some(
-    sink: socket.socket, pieces: deque[memoryview], descriptors: Sequence[int] = ()
+    sink: AnySocket, pieces: deque[memoryview], descriptors: Sequence[int] = ()
 ) -> int:
     """Give the kernel as much as it takes now; what has gone leaves ``pieces``.
 
@@ -226,7 +255,7 @@ class Outbox:
     """What one connection of a listener still has to send."""
 
     def __init__(
-        self, sink: socket.socket, credit_bytes: int, patience_s: float, clock: Clock
+        self, sink: AnySocket, credit_bytes: int, patience_s: float, clock: Clock
     ) -> None:
         self._sink = sink
         self._credit_bytes = credit_bytes

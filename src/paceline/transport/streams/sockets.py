@@ -5,8 +5,8 @@ connect. A path left over by a process that died is taken; a path at which someb
 is not.
 
 Whoever can send packets to a TCP port can connect, so a door there always asks for the
-run's secret. What follows the proof is not encrypted: beyond this host, who can read or
-change packets on the way can read or change the job's, and a door says so.
+run's secret. Beyond this host it speaks TLS, but by word; then who can read or change
+packets on the way can read or change the job's, and the door says so.
 
 Waits: `reach`, with a deadline.
 """
@@ -22,11 +22,16 @@ import struct
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from pathlib import Path
-from typing import final
+from typing import TYPE_CHECKING, final
 
 from paceline.errors import DeadlineExceeded, PeerLost, UsageError
 from paceline.transport.address import TcpAddress, UnixAddress
-from paceline.transport.handshake import Secret
+from paceline.transport.handshake import OPEN, Security, Way
+from paceline.transport.streams.pieces import AnySocket
+from paceline.transport.streams.sealed import Sealed
+
+if TYPE_CHECKING:
+    from paceline.transport.streams.tls import Certificate
 
 _BACKLOG = 4096
 # The kernel's own default fits a small fraction of a large reply, and each refill costs two
@@ -49,8 +54,10 @@ _TCP_OPTIONS = (
 logger = logging.getLogger("paceline.transport")
 
 
-def reach(where: UnixAddress | TcpAddress, timeout_s: float) -> socket.socket:
-    """Connect to a door.
+def reach(
+    where: UnixAddress | TcpAddress, timeout_s: float, way: Way = "local"
+) -> AnySocket:
+    """Connect to a door; TLS is yet to be shaken hands on.
 
     Raises:
         PeerLost: nobody listens there, or no packet gets there.
@@ -60,6 +67,10 @@ def reach(where: UnixAddress | TcpAddress, timeout_s: float) -> socket.socket:
     try:
         _connect(sock, where, timeout_s)
         prepare(sock)
+        if way == "tls":
+            from paceline.transport.streams import tls  # noqa: PLC0415  (loads ssl)
+
+            return tls.sealed(sock)
     except BaseException:
         sock.close()
         raise
@@ -97,9 +108,12 @@ def own_host(towards: TcpAddress) -> str:
         return host
 
 
-def place_reached(sock: socket.socket) -> bytes:
-    """Where a connected TCP socket has reached its listener; see `Door.place`."""
-    return _place(sock.getpeername())
+def place_reached(sock: AnySocket) -> bytes:
+    """Where a connected TCP socket has reached its listener; see `Door.place`.
+
+    Within TLS that is known later: empty.
+    """
+    return b"" if isinstance(sock, Sealed) else _place(sock.getpeername())
 
 
 @contextlib.contextmanager
@@ -119,19 +133,30 @@ def hold_port(host: str) -> Iterator[TcpAddress]:
 class Door(ABC):
     """A bound, listening, non-blocking socket.
 
-    Both ends of a connection must prove ``secret``, if there is one; the address has the
-    port that was found.
+    Both ends of a connection must prove a secret of ``security``, if there is one; frames
+    travel the ``way`` that it says. The address has the port that was found.
     """
 
-    def __init__(self, address: str, sock: socket.socket, secret: Secret | None) -> None:
+    def __init__(
+        self,
+        address: str,
+        sock: socket.socket,
+        security: Security = OPEN,
+        way: Way = "local",
+    ) -> None:
         self.address = address
         self.socket = sock
-        self.secret = secret
+        self.secrets = security.accepted
+        self.way: Way = way
 
     def objection(self, sock: socket.socket) -> str | None:
         """Why an accepted socket may not even say hello; None: it may."""
         del sock
         return None
+
+    def sealed(self, sock: socket.socket) -> AnySocket:
+        """An accepted socket, prepared, as frames travel through it; it is taken over."""
+        return sock
 
     def place(self, sock: socket.socket) -> bytes:
         """Where the other end has reached us, as it sees it too; empty: nothing is proved.
@@ -166,7 +191,7 @@ class UnixDoor(Door):
         _remove_stale(where, path)
         sock = _bind(where)
         _listen(where, sock)
-        super().__init__(str(where), sock, None)
+        super().__init__(str(where), sock)
         self._path = where.path
         self._file = _file_identity(where.path)
 
@@ -192,22 +217,35 @@ class UnixDoor(Door):
 class TcpDoor(Door):
     """A port; everybody who proves the run's secret may come in."""
 
-    def __init__(self, where: TcpAddress, secret: Secret) -> None:
+    def __init__(self, where: TcpAddress, security: Security) -> None:
         """Take the port.
 
         Raises:
-            UsageError: somebody listens there, or the host is not one of this machine.
+            UsageError: somebody listens there, or the host is not one of this machine; or
+                TLS is needed, and the library for its certificate is not installed.
         """
+        way = security.way_to(where)
+        self._certificate: Certificate | None = None
+        if way == "tls":
+            from paceline.transport.streams import tls  # noqa: PLC0415  (loads ssl)
+
+            self._certificate = tls.Certificate(str(where))
         sock = _bind(where)
         _listen(where, sock)
         address = TcpAddress(where.host, sock.getsockname()[1])
-        super().__init__(str(address), sock, secret)
-        if not address.is_loopback:
+        super().__init__(str(address), sock, security, way)
+        if way != "tls" and not address.is_loopback:
             logger.warning(
-                "%s: reachable from other machines; who connects must prove the run's "
-                "secret, but nothing is encrypted: use it inside a private network only",
+                "%s: reachable from other machines, and plain, as was asked for: who "
+                "connects must prove the run's secret, but who can read or change packets "
+                "on the way can read or change what the job sends; use it only in a "
+                "network that is private or encrypts by itself",
                 address,
             )
+
+    def sealed(self, sock: socket.socket) -> AnySocket:
+        """Behind TLS, unless the link is plain or local."""
+        return sock if self._certificate is None else self._certificate.seal(sock)
 
     def origin(self, sock: socket.socket) -> str:
         """The other end's address."""
@@ -218,7 +256,9 @@ class TcpDoor(Door):
         return str(TcpAddress(host, port))
 
     def place(self, sock: socket.socket) -> bytes:
-        """The address of this end."""
+        """The certificate of this end, or its address where it has none."""
+        if self._certificate is not None:
+            return self._certificate.place
         return _place(sock.getsockname())
 
     def vacate(self) -> None:

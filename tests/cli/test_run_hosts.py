@@ -1,0 +1,77 @@
+"""What a command line says of the machines that are to join by ssh."""
+
+from pathlib import Path
+
+import pytest
+
+from paceline.cli import run as run_command
+from paceline.launch.hosts import SshWish
+from paceline.watch.summary import Ending, Verdict
+from tests.cli.running import Runs, exit_code
+
+
+@pytest.fixture
+def runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Runs:
+    """In a folder with a script, and an ssh of its own."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "train.py").touch()
+    (tmp_path / "ssh.sh").write_text("echo hostname 127.0.0.1")
+    stand_in = Runs(Verdict(Ending.TRAINED, ""))
+    monkeypatch.setattr(run_command, "wait_local_run", stand_in)
+    return stand_in
+
+
+def test_hosts_listen_where_they_are_reached_and_all_are_awaited(
+    monkeypatch: pytest.MonkeyPatch, runs: Runs
+) -> None:
+    options = ["--hosts", "a,b", "--ssh", "sh ssh.sh", "--checkpoints", "cuts"]
+
+    assert exit_code(monkeypatch, "run", *options, "train.py") == 0
+
+    listening = runs.reach.listening
+    assert listening is not None
+    assert str(listening.address) == "tcp:127.0.0.1:0"
+    assert listening.hosts == 3
+    assert listening.ssh == SshWish(("a", "b"), ("sh", "ssh.sh"))
+
+
+def test_the_address_the_number_and_what_is_typed_may_be_given(
+    monkeypatch: pytest.MonkeyPatch, runs: Runs
+) -> None:
+    given = ["--listen", "10.0.0.1:7070", "--await-hosts", 2, "--remote", "cd x"]
+    options = ["--hosts", "a,b", *given, "--checkpoints", "cuts"]
+
+    assert exit_code(monkeypatch, "run", *options, "train.py") == 0
+
+    listening = runs.reach.listening
+    assert listening is not None
+    assert str(listening.address) == "tcp:10.0.0.1:7070"
+    assert listening.hosts == 2
+    assert listening.ssh == SshWish(("a", "b"), ("ssh",), "cd x")
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--hosts", "a,a"], "a stands there twice"),
+        (["--hosts=-oProxyCommand=x"], "got '-oProxyCommand=x'"),
+        (["--hosts", "a", "--ssh", "sh ssh.sh"], "name a place that all machines reach"),
+        (["--hosts", "a", "--ssh", "ssh '"], "--ssh ssh ': no words of a shell"),
+        (["--hosts", "a", "--ssh", ""], "--ssh: expected a program"),
+        (["--ssh", "ssh"], "--ssh and --remote belong to --hosts"),
+        (["--remote", "cd x"], "--ssh and --remote belong to --hosts"),
+    ],
+)
+def test_what_cannot_be_is_refused_before_a_folder_is_made(
+    options: list[str],
+    said: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    runs: Runs,
+    tmp_path: Path,
+) -> None:
+    assert exit_code(monkeypatch, "run", *options, "train.py") == 2
+
+    assert said in capsys.readouterr().err
+    assert not (tmp_path / "runs").exists()
+    assert runs.reach.listening is None

@@ -1,0 +1,87 @@
+"""A job over three machines, which are network namespaces, counts exactly."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from paceline.testing.machines import Machines
+from tests.system.hosts import HostedJob, within
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.system,
+    pytest.mark.timeout(0),
+    pytest.mark.usefixtures("needs_machines"),
+]
+LONG = ("--records", "9600", "--ids", "200", "--epochs", "1", "--sleep-ms", "80")
+OPTIONS = ("--trainers", "4", "--servers", "2", "--await-hosts", "3", "--timeout", "3s")
+
+
+@pytest.fixture
+def machines() -> Iterator[Machines]:
+    with Machines(3) as made:
+        yield made
+
+
+@pytest.fixture
+def job(tmp_path: Path, machines: Machines) -> Iterator[HostedJob]:
+    begun = HostedJob(tmp_path, *OPTIONS, script=LONG, machines=machines)
+    begun.host()
+    begun.host()
+    yield begun
+    begun.close()
+
+
+def is_lost(job: HostedJob, name: str) -> bool:
+    """Whether the launcher has said so of a host."""
+    return re.search(rf"\({name}, [^)]*\) is lost", job.said()) is not None
+
+
+def test_a_machine_that_is_gone_and_a_cable_that_is_pulled_cost_no_record(
+    job: HostedJob, machines: Machines
+) -> None:
+    within(90.0, "a few records count", lambda: job.records() > 200)
+    hosts = {process["host"] for process in job.status()["processes"]}
+    assert {"agent-1", "agent-2"} < hosts
+
+    machines[1].kill()
+    within(30.0, "it is lost", lambda: is_lost(job, "agent-1"))
+    before = job.records()
+    within(90.0, "the others go on", lambda: job.records() > before)
+    machines[2].cut()
+    within(30.0, "it is lost, too", lambda: is_lost(job, "agent-2"))
+    machines[2].heal()
+
+    assert job.end()["exact"]
+    assert job.agents[1].wait(15.0) == 1
+    assert "is lost to the job" in job.said("agent-2")
+    within(10.0, "nothing is left", lambda: not machines[2].processes())
+
+
+def test_whoever_is_hung_beyond_the_time_out_is_refused_when_it_wakes(
+    job: HostedJob, machines: Machines
+) -> None:
+    within(90.0, "a few records count", lambda: job.records() > 200)
+
+    machines[1].hang()
+    within(30.0, "it is lost", lambda: is_lost(job, "agent-1"))
+    machines[1].wake()
+
+    assert job.end()["exact"]
+    assert job.agents[0].wait(15.0) == 1
+    assert "is lost to the job" in job.said("agent-1")
+
+
+def test_who_hears_of_a_machine_and_is_not_heard_by_it_loses_it(
+    job: HostedJob, machines: Machines
+) -> None:
+    within(90.0, "a few records count", lambda: job.records() > 200)
+
+    machines[0].cut_one_way(machines[1])  # what host-1 says arrives, and no answer does
+    within(30.0, "it is lost", lambda: is_lost(job, "agent-1"))
+    machines[0].heal()
+
+    assert job.end()["exact"]
+    assert job.agents[0].wait(15.0) == 1

@@ -31,7 +31,7 @@ class Elsewhere:
         """What a command says."""
         self._number += 1
         name = f"asked-{self._number}"
-        process = self.job.run(name, words, cwd=self.folder, **more)
+        process = self.job.run(name, words, on=0, cwd=self.folder, **more)
         assert process.wait(60.0) == expected, self.job.said(name)
         return self.job.said(name)
 
@@ -61,7 +61,8 @@ def test_a_job_over_two_hosts_is_seen_without_its_folder_and_its_logs_are_togeth
     agent = job.host(environment=told)
     elsewhere = Elsewhere(job, tmp_path / "empty")
     door = ("--join", job.address)
-    follower = job.run("follower", ["logs", *door, "trainer", "-f"], cwd=elsewhere.folder)
+    words = ["logs", *door, "trainer", "-f"]
+    follower = job.run("follower", words, on=0, cwd=elsewhere.folder)
     try:
         within(60.0, "a few records count", lambda: job.records() > 200)
 

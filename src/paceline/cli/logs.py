@@ -18,6 +18,7 @@ from paceline.errors import UsageError
 from paceline.launch.job import (
     JOIN_HELP,
     LOG_PIECE_BYTES,
+    PLAIN_HELP,
     DoorLogs,
     JobDir,
     find_job,
@@ -49,6 +50,7 @@ def logs(
     ] = None,
     *,
     join: Annotated[str | None, typer.Option(help=JOIN_HELP)] = None,
+    plain: Annotated[bool, typer.Option("--plain", help=PLAIN_HELP)] = False,
     lines: Annotated[
         int, typer.Option(help="How many lines, from the end.", show_default="20")
     ] = 20,
@@ -63,7 +65,8 @@ def logs(
         raise UsageError(f"expected a role such as trainer-0 or trainer, got {role!r}")
     if lines < 0:
         raise UsageError(f"--lines: expected at least 0, got {lines}")
-    job = named_job(Path(job_dir) if job_dir is not None else None, join, find_job)
+    folder = Path(job_dir) if job_dir is not None else None
+    job = named_job(folder, join, find_job, is_plain=plain)
     source: _Source
     source = _FolderLogs(job) if isinstance(job, JobDir) else DoorLogs(job, SystemClock())
     # Ctrl-C is how following ends, and nothing has gone wrong then.

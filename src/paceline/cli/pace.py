@@ -9,6 +9,7 @@ import typer
 from paceline.config import parse_pace
 from paceline.launch.job import (
     JOIN_HELP,
+    PLAIN_HELP,
     call_until_done,
     find_running,
     named_job,
@@ -31,6 +32,7 @@ def pace(
     ] = None,
     *,
     join: Annotated[str | None, typer.Option(help=JOIN_HELP)] = None,
+    plain: Annotated[bool, typer.Option("--plain", help=PLAIN_HELP)] = False,
     part: Annotated[
         str | None,
         typer.Option(help="Number of a part, or a name in it.", show_default="all parts"),
@@ -38,9 +40,10 @@ def pace(
 ) -> None:
     """Change the pace of a running job; returns when all go on with it."""
     if pace is None:  # there is one word, and it is the pace
-        wanted, job = parse_pace(job_dir), named_job(None, join, find_running)
+        wanted, folder = parse_pace(job_dir), None
     else:
-        wanted, job = parse_pace(pace), named_job(Path(job_dir), join, find_running)
+        wanted, folder = parse_pace(pace), Path(job_dir)
+    job = named_job(folder, join, find_running, is_plain=plain)
     message = ChangePace(pace=wanted, part=part or "")
     call_until_done(job, message, SystemClock(), _tell)
     print(f"{shown_name(job)}: {f'part {part}' if part else 'all parts'} at {wanted}")

@@ -8,6 +8,7 @@ import typer
 
 from paceline.launch.job import (
     JOIN_HELP,
+    PLAIN_HELP,
     call_until_done,
     find_running,
     named_job,
@@ -24,9 +25,10 @@ def scale(
     ] = None,
     *,
     join: Annotated[str | None, typer.Option(help=JOIN_HELP)] = None,
+    plain: Annotated[bool, typer.Option("--plain", help=PLAIN_HELP)] = False,
 ) -> None:
     """Grow or shrink a running job; trainers that go finish their step first."""
-    job = named_job(job_dir, join, find_running)
+    job = named_job(job_dir, join, find_running, is_plain=plain)
     call_until_done(
         job,
         Scale(trainers=trainers),

@@ -14,6 +14,7 @@ from paceline.errors import StoreError, TransportError, UsageError
 from paceline.launch.job import (
     JOIN_HELP,
     OBSERVER,
+    PLAIN_HELP,
     JobDir,
     JobDoor,
     Wires,
@@ -40,10 +41,11 @@ def status(
     ] = None,
     *,
     join: Annotated[str | None, typer.Option(help=JOIN_HELP)] = None,
+    plain: Annotated[bool, typer.Option("--plain", help=PLAIN_HELP)] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Show how a job stands, or how it ended."""
-    job = named_job(job_dir, join, find_job)
+    job = named_job(job_dir, join, find_job, is_plain=plain)
     ended = ended_view(job) if isinstance(job, JobDir) else None
     view = ended or running_view(job, SystemClock())
     if as_json:

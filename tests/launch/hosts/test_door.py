@@ -184,27 +184,6 @@ def test_nothing_but_the_coordinator_starts_before_all_hosts_are_there(
         one.door.start("server-0", start)
 
 
-def test_the_door_closes_once_the_last_orders_are_sent(doors: Callable[..., Doors]) -> None:
-    one = doors()
-    one.ask(COMING)
-    closing = threading.Thread(target=one.door.close)
-    closing.start()
-    were_open: list[bool] = []
-
-    def reply(answer: msgspec.Struct, _: object = ()) -> None:
-        if isinstance(answer, HostOrders) and answer.is_over:
-            closing.join(0.3)
-            were_open.append(closing.is_alive())
-
-    report = HostReport(host="host-1", token="b", running={}, ended={})
-    while not were_open:
-        one.door.received(PEER, report, [], reply)
-
-    assert were_open == [True]
-    closing.join(10.0)
-    assert not closing.is_alive()
-
-
 def test_logs_of_hosts_are_in_the_launchers_before_it_is_known_how_their_roles_ended(
     doors: Callable[..., Doors],
 ) -> None:
@@ -253,5 +232,23 @@ def test_closing_waits_for_who_reads_logs_until_that_has_gone(tmp_path: Path) ->
     assert closing.is_alive()
     one.door.disconnected(PEER)
 
+
+def test_the_door_closes_once_the_last_orders_are_sent(doors: Callable[..., Doors]) -> None:
+    one = doors()
+    one.ask(COMING)
+    closing = threading.Thread(target=one.door.close)
+    closing.start()
+    were_open: list[bool] = []
+
+    def reply(answer: msgspec.Struct, _: object = ()) -> None:
+        if isinstance(answer, HostOrders) and answer.is_over:
+            closing.join(0.3)
+            were_open.append(closing.is_alive())
+
+    report = HostReport(host="host-1", token="b", running={}, ended={})
+    while not were_open:
+        one.door.received(PEER, report, [], reply)
+
+    assert were_open == [True]
     closing.join(10.0)
     assert not closing.is_alive()

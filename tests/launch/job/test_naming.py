@@ -52,6 +52,6 @@ def test_a_secret_that_the_environment_does_not_name_is_read(
 ) -> None:
     monkeypatch.delenv("PACELINE_SECRET")
     monkeypatch.setattr("sys.stdin", io.StringIO(secret.text() + "\nmore\n"))
-    assert ask_secret() == secret
+    assert ask_secret({}) == secret
     with pytest.raises(UsageError, match="standard input: expected a secret of 64"):
-        ask_secret()
+        ask_secret({})

@@ -94,9 +94,9 @@ class HostsDoor:
         self._lock = threading.Lock()  # guards the roster, and the next five
         self._children: dict[int, HostedChild] = {}
         self._starting: dict[str, int] = {}  # {role: number}
+        self._num_unsent = 0  # orders
         self._readers: set[int] = set()  # connections of who reads logs
         self._are_logs_whole = False
-        self._num_unsent = 0  # orders
         self._dials = threading.BoundedSemaphore(NUM_DIALS)
         self._over = threading.Event()
         self._changed = threading.Condition(self._lock)
@@ -145,8 +145,6 @@ class HostsDoor:
             ).start()
             return
         if isinstance(message, HostReport):
-            with self._lock:
-                self._num_unsent += 1
             reply(self._heard(message))
             with self._lock:
                 self._num_unsent -= 1
@@ -191,7 +189,7 @@ class HostsDoor:
         with self._lock:
             changes, orders = self._roster.report(report, self._clock.now_s())
             said = self._take(changes)
-            self._changed.notify_all()
+            self._num_unsent += 1
         for line in said:
             self._say(line)
         if isinstance(orders, str):

@@ -40,7 +40,7 @@ class JobDoor(NamedTuple):
 
     launcher: TcpAddress
     secret: Secret
-    is_plain: bool = False  # without TLS
+    is_plain: bool = False  # between machines without TLS
 
     @property
     def name(self) -> str:

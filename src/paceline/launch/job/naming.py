@@ -11,16 +11,21 @@ from pathlib import Path
 
 from paceline.errors import UsageError
 from paceline.launch.job.addresses import tcp_address
-from paceline.launch.job.environment import PLAIN, given_secret
+from paceline.launch.job.environment import given_secret
 from paceline.launch.job.folder import RUNS, JobDir
 from paceline.launch.job.joining import JobDoor
 from paceline.transport.handshake import Secret
 
+PLAIN_HELP = "With --join, for a job that was started with --plain."
 JOIN_HELP = "Without a folder: where the job's launcher listens, 10.0.0.1:7070."
 
 
 def named_job(
-    folder: Path | None, join: str | None, find: Callable[[Path], JobDir]
+    folder: Path | None,
+    join: str | None,
+    find: Callable[[Path], JobDir],
+    *,
+    is_plain: bool = False,
 ) -> JobDir | JobDoor:
     """The job that a command is for; if none is named, what ``find`` finds in runs/.
 
@@ -31,8 +36,7 @@ def named_job(
         return find(RUNS) if folder is None else JobDir(folder)
     if folder is not None:
         raise UsageError(f"name the job by its folder, {folder}, or by --join, not by both")
-    is_plain = os.environ.get(PLAIN) == "1"
-    return JobDoor(tcp_address("--join", join), ask_secret(), is_plain)
+    return JobDoor(tcp_address("--join", join), ask_secret(os.environ), is_plain)
 
 
 def shown_name(job: JobDir | JobDoor) -> str:
@@ -40,8 +44,8 @@ def shown_name(job: JobDir | JobDoor) -> str:
     return job.name if isinstance(job, JobDoor) else str(job.path)
 
 
-def ask_secret(environ: Mapping[str, str] = os.environ) -> Secret:
-    """The secret of a run: of the environment, else of standard input.
+def ask_secret(environ: Mapping[str, str]) -> Secret:
+    """The secret of a run: of an environment, else of standard input.
 
     Raises:
         UsageError: what there is, is none.

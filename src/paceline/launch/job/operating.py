@@ -84,8 +84,8 @@ class RunningJob(NamedTuple):
     run: str
     coordinator: str
     secret: Secret | None
-    is_plain: bool  # between machines without TLS
     look: Callable[[], None]
+    is_plain: bool = False
 
 
 def running_job(job: JobDir | JobDoor, clock: Clock) -> RunningJob | None:
@@ -98,7 +98,7 @@ def running_job(job: JobDir | JobDoor, clock: Clock) -> RunningJob | None:
     if isinstance(job, JobDoor):
         place = job.place(clock)
         return RunningJob(
-            place.run, place.coordinator, job.secret, job.is_plain, lambda: None
+            place.run, place.coordinator, job.secret, lambda: None, job.is_plain
         )
     run = job.read_run()
     if run is None:
@@ -113,7 +113,7 @@ def running_job(job: JobDir | JobDoor, clock: Clock) -> RunningJob | None:
             )
 
     secret = read_secret(job.secret)
-    return RunningJob(run.run, run.coordinator, secret, run.is_plain, look)
+    return RunningJob(run.run, run.coordinator, secret, look, run.is_plain)
 
 
 def is_running(job: JobDir) -> bool:

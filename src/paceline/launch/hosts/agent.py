@@ -24,6 +24,7 @@ from typing import NamedTuple, final
 from msgspec import structs
 
 from paceline.errors import (
+    DeadlineExceeded,
     ForeignPeer,
     Interrupted,
     JobFailed,
@@ -129,7 +130,7 @@ def wait_host(
         link = PatientConnection(wires.to_launcher(str(plan.launcher)))
         stack.callback(link.close)
         message = JoinHost(uuid.uuid4().hex, plan.name, listener.address, plan.cores)
-        joined = _wait_joined(plan, link, message, interrupts, say, clock)
+        joined = wait_joined(plan, link, message, interrupts, say, clock)
         config = joined.config
         say(f"joined as {joined.host}: run {config.run}, started with {joined.script.path}")
         report = HostReport(host=joined.host, token=message.token, running={}, ended={})
@@ -151,7 +152,7 @@ def wait_host(
         return agent.wait_over(link, report, interrupts)
 
 
-def _wait_joined(
+def wait_joined(
     plan: HostPlan,
     link: PatientConnection,
     message: JoinHost,
@@ -159,6 +160,13 @@ def _wait_joined(
     say: Callable[[str], None],
     clock: Clock,
 ) -> HostJoined:
+    """Ask to join until the launcher says yes or no, and say what is waited for.
+
+    Raises:
+        UsageError: it says no, or has another secret.
+        JobFailed: nobody says anything in time.
+        Interrupted: this machine is told to stop.
+    """
     deadline = Deadline(clock, plan.join_within_s)
     told = ""
     while not interrupts.count:
@@ -166,7 +174,7 @@ def _wait_joined(
             answer = link.call(message, JOIN_ANSWER_S)
         except ForeignPeer as error:
             raise UsageError(str(error)) from error
-        except PeerLost as error:
+        except (PeerLost, DeadlineExceeded) as error:
             answer = None
             why = str(error)
         if isinstance(answer, HostJoined):

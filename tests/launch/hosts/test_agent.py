@@ -1,0 +1,93 @@
+"""A host waits for its launcher, whatever keeps that from answering, and says what does."""
+
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import cast
+
+import pytest
+
+from paceline.config import JobConfig
+from paceline.errors import (
+    DeadlineExceeded,
+    ForeignPeer,
+    Interrupted,
+    JobFailed,
+    PeerLost,
+    TransportError,
+    UsageError,
+)
+from paceline.launch.hosts.agent import HostPlan, wait_joined
+from paceline.launch.processes import Interrupts
+from paceline.messages.hosts import HostJoined, HostScript, JoinHost
+from paceline.messages.shared import Refusal
+from paceline.timing import ManualClock
+from paceline.transport.address import TcpAddress
+from paceline.transport.connection import Connection
+from paceline.transport.handshake import Secret
+from paceline.transport.patience import PatientConnection
+
+PLAN = HostPlan(
+    TcpAddress("10.0.0.1", 7070), "10.0.0.2", "b", 2, Secret.fresh(), join_within_s=60.0
+)
+JOINED = HostJoined(
+    host="host-1",
+    config=JobConfig(run="r"),
+    script=HostScript("train.py", (), is_module=False),
+    coordinator="tcp:10.0.0.1:5",
+    versions={},
+)
+COMING = JoinHost(token="t", name="b", address="tcp:10.0.0.2:5", cores=2)
+Answer = HostJoined | Refusal | TransportError
+
+
+def waited(
+    *answers: Answer, step_s: float = 1.0, count: int = 0
+) -> tuple[object, list[str]]:
+    """What a host comes to that is answered so, and what it says meanwhile."""
+    clock, said, interrupts = ManualClock(), list[str](), Interrupts()
+    coming: Iterator[Answer] = iter(answers)
+
+    def call(*_: object, **__: object) -> SimpleNamespace:
+        clock.advance(step_s)
+        answer = next(coming)
+        if isinstance(answer, TransportError):
+            raise answer
+        return SimpleNamespace(message=answer)
+
+    connection = SimpleNamespace(call=call, close=lambda: None)
+    link = PatientConnection(lambda: cast("Connection", connection))
+    interrupts.count = count
+    return wait_joined(PLAN, link, COMING, interrupts, said.append, clock), said
+
+
+def test_a_launcher_that_is_not_there_yet_is_waited_for_and_why_is_said_once() -> None:
+    away, mute = PeerLost("nobody listens"), DeadlineExceeded("nothing answers")
+    busy = Refusal(kind="not_ready", text="32 hosts are dialled back")
+
+    joined, said = waited(away, away, mute, busy, JOINED)
+
+    assert joined == JOINED
+    head = "waiting for the launcher at tcp:10.0.0.1:7070: "
+    assert said == [
+        f"{head}nobody listens",
+        f"{head}nothing answers",
+        f"{head}32 hosts are dialled back",
+    ]
+
+
+def test_it_is_not_waited_for_longer_than_was_said() -> None:
+    with pytest.raises(JobFailed, match=r"at tcp:10.0.0.1:7070 within 60 s: nobody"):
+        waited(PeerLost("nobody listens"), step_s=61.0)
+
+
+@pytest.mark.parametrize(
+    "refused", [ForeignPeer("another secret"), Refusal(kind="mismatch", text="another")]
+)
+def test_who_is_refused_does_not_wait(refused: Answer) -> None:
+    with pytest.raises(UsageError, match="another"):
+        waited(refused)
+
+
+def test_who_is_told_to_stop_does_not_join() -> None:
+    with pytest.raises(Interrupted, match="has not joined"):
+        waited(JOINED, count=1)

@@ -86,8 +86,8 @@ class Relay:
             raise
         self.address: Address = self._listener.getsockname()[:2]
         self._open: set[asyncio.Task[None]] = set()  # the connections
-        # Timers of epoll are of whole milliseconds; descriptors of select below 1,024.
-        self._loop = asyncio.SelectorEventLoop(selectors.SelectSelector())
+        # Of whole milliseconds; `select` is sharper, and knows 1,024 descriptors only.
+        self._loop = asyncio.SelectorEventLoop(selectors.EpollSelector())
         self._is_over = asyncio.Event()
         self._is_open = asyncio.Event()
         self._is_open.set()

@@ -38,7 +38,7 @@ def test_two_hosts_count_exactly_and_both_go_at_the_end(
     assert "server-1" in there or "server-0" in there
 
 
-@pytest.mark.parametrize("way", ["killed", "hung"])
+@pytest.mark.parametrize("way", ["killed", pytest.param("hung", marks=pytest.mark.soak)])
 def test_a_lost_host_costs_no_record(
     way: str, tmp_path: Path, jobs: list[HostedJob]
 ) -> None:

@@ -93,6 +93,7 @@ def test_a_launcher_that_is_killed_takes_its_hosts_with_it(
     assert job.job.log("a.ssh").read_text().endswith("the job goes on without it\n")
 
 
+@pytest.mark.soak
 def test_a_host_whose_ssh_is_killed_is_lost_to_the_job(
     ssh: str, tmp_path: Path, jobs: list[HostedJob]
 ) -> None:

@@ -1,14 +1,14 @@
 """A whole job over TCP: exact, on loopback only, and its secret shows nowhere."""
 
-import functools
 import json
 import socket
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 
-from paceline.launch.local import wait_local_run
+from paceline.launch.local import Reach, RunResult, wait_local_run
 from paceline.launch.processes.forkserver import ForkServer
 from paceline.testing.chaos import ChaosPlan, RandomKills, wait_chaos
 
@@ -88,7 +88,10 @@ def test_a_job_beyond_loopback_speaks_tls_and_counts_exactly(
     tmp_path: Path, forks: ForkServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     host = own_address()
-    run = functools.partial(wait_local_run, host=host)
+
+    def run(*what: Any, **more: Any) -> RunResult:
+        return wait_local_run(*what, **{**more, "reach": Reach("tcp", host)})
+
     monkeypatch.setattr("paceline.testing.chaos.wait_local_run", run)
     plan = ChaosPlan(
         SCRIPT,

@@ -50,9 +50,51 @@ def test_the_address_the_number_and_what_is_typed_may_be_given(
     assert listening.ssh == SshWish(("a", "b"), ("ssh",), "cd x")
 
 
+def test_what_others_are_told_and_the_ports_may_be_given(
+    monkeypatch: pytest.MonkeyPatch, runs: Runs
+) -> None:
+    given = [
+        "--listen",
+        "127.0.0.1:7070",
+        "--advertise",
+        "a.example",
+        "--ports",
+        "7100-7109",
+    ]
+
+    assert exit_code(monkeypatch, "run", *given, "--checkpoints", "cuts", "train.py") == 0
+
+    listening = runs.reach.listening
+    assert listening is not None
+    assert str(listening.address) == "tcp:a.example:7070@127.0.0.1"
+    assert str(listening.own) == "tcp:a.example:7100-7109@127.0.0.1"
+
+
+def test_the_environment_of_a_machine_says_it_as_well(
+    monkeypatch: pytest.MonkeyPatch, runs: Runs
+) -> None:
+    monkeypatch.setenv("PACELINE_NETWORK", "127.0.0.0/8")
+    monkeypatch.setenv("PACELINE_PORTS", "7100-7109")
+
+    assert exit_code(monkeypatch, "run", "train.py") == 0
+    assert runs.reach.listening is None  # one machine, whatever it is called
+
+    options = ["--hosts", "a", "--checkpoints", "cuts"]
+    assert exit_code(monkeypatch, "run", *options, "train.py") == 0
+    listening = runs.reach.listening
+    assert listening is not None
+    assert str(listening.address) == "tcp:127.0.0.1:7100-7109"
+    assert listening.ssh.ports == (7100, 7109)
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [
+        (["--ports", "7100-7109"], "--ports belong to --listen or --hosts"),
+        (["--network", "eth0"], "--ports belong to --listen or --hosts"),
+        (["--listen", ":7070"], "--listen :7070 stands for all addresses of this machine"),
+        (["--listen", ":7070", "--network", "192.0.2.0/24"], "and there is none"),
+        (["--listen", ":7070", "--ports", "7100"], "--ports 7100: expected a range"),
         (["--hosts", "a,a"], "a stands there twice"),
         (["--hosts=-oProxyCommand=x"], "got '-oProxyCommand=x'"),
         (["--hosts", "a", "--ssh", "sh ssh.sh"], "name a place that all machines reach"),

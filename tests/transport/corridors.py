@@ -14,6 +14,7 @@ import msgspec
 
 from paceline.errors import UsageError
 from paceline.timing import Deadline, SystemClock
+from paceline.transport.address import TcpListening
 from paceline.transport.connection import Connection
 from paceline.transport.frames import DATA_LIMITS, ByteArray, Limits
 from paceline.transport.handshake import OPEN, Hello, HelloCheck, Secret, Security, Way
@@ -188,7 +189,8 @@ class TcpCorridor(Corridor):
         super().__init__()
         self.way = way
         self._held = contextlib.ExitStack()
-        self.where = self._held.enter_context(hold_port(host))
+        self.listening = self._held.enter_context(hold_port(TcpListening(host, host)))
+        self.where = self.listening.reached
 
     @property
     def address(self) -> str:

@@ -216,7 +216,7 @@ class FullTable:
 def test_listener_out_of_descriptors_pushes_out_a_stranger(
     tcp: TcpCorridor, service: Memory, caplog: pytest.LogCaptureFixture
 ) -> None:
-    door = TcpDoor(tcp.where, tcp.security)
+    door = TcpDoor(tcp.listening, tcp.security)
     table = FullTable(door.socket)
     door.socket = table  # type: ignore[assignment]
     listener = StreamListener(

@@ -12,11 +12,16 @@ import typer
 
 from paceline.cli.seconds import parse_seconds
 from paceline.errors import PREEMPTED_EXIT_CODE, Interrupted
-from paceline.launch.hosts import HostPlan, wait_host
-from paceline.launch.job import ask_secret, tcp_address
+from paceline.launch.hosts import HostPlan, wait_host, wait_own_host
+from paceline.launch.job import (
+    OwnWish,
+    ask_secret,
+    candidates,
+    own_listening,
+    tcp_address,
+)
 from paceline.machine import machine_name
 from paceline.timing import SystemClock
-from paceline.transport.streams import own_host
 
 
 def host(  # noqa: PLR0913  (the command line has one parameter for each option)
@@ -27,8 +32,20 @@ def host(  # noqa: PLR0913  (the command line has one parameter for each option)
     advertise: Annotated[
         str | None,
         typer.Option(
-            help="An IP address of this machine that all others reach.",
-            show_default="that of the way to the launcher",
+            help="What others reach this machine by: an IP address or a name.",
+            show_default="its address on the way to the launcher",
+        ),
+    ] = None,
+    network: Annotated[
+        str | None,
+        typer.Option(
+            help="Its own address is the one in this network or interface: 10.0.0.0/8."
+        ),
+    ] = None,
+    ports: Annotated[
+        str | None,
+        typer.Option(
+            help="Its listeners take ports of these: 7100-7199.", show_default="any"
         ),
     ] = None,
     name: Annotated[
@@ -68,22 +85,30 @@ def host(  # noqa: PLR0913  (the command line has one parameter for each option)
     secret comes from PACELINE_SECRET_FILE, PACELINE_SECRET, or standard input.
     """
     launcher = tcp_address("--join", join)
-    own = advertise or own_host(launcher)
+    wish = OwnWish.of(network, advertise, ports, os.environ)
+    join_within_s = parse_seconds("--join-within", join_within)
+    clock = SystemClock()
     plan = HostPlan(
         launcher=launcher,
-        address=tcp_address("--advertise", f"[{own}]:0" if ":" in own else f"{own}:0").host,
+        own=own_listening(
+            wish,
+            launcher,
+            lambda: wait_own_host(launcher, join_within_s, _say, clock),
+            candidates(),
+            is_plain=plain,
+        ),
         name=name or machine_name(),
         cores=len(os.sched_getaffinity(0)),
         secret=ask_secret({} if end_with_stdin else os.environ),
         folder=folder,
         orphan_after_s=parse_seconds("--orphan-after", orphan_after),
-        join_within_s=parse_seconds("--join-within", join_within),
+        join_within_s=join_within_s,
         is_plain=plain,
     )
     if end_with_stdin:
         threading.Thread(target=_stop_with_stdin, daemon=True).start()
     try:
-        _say(wait_host(plan, _say, SystemClock()))
+        _say(wait_host(plan, _say, clock))
     except Interrupted as interrupted:
         _say(str(interrupted))
         raise typer.Exit(PREEMPTED_EXIT_CODE) from None

@@ -25,19 +25,24 @@ from paceline.launch.hosts import (
 from paceline.launch.job import (
     RUNS,
     JobDir,
+    OwnWish,
     UserScript,
+    candidates,
     file_of,
     fresh_job_dir,
     given_secret,
+    is_one_address,
+    listening_at,
+    own_anywhere,
     require_named,
     require_script,
     require_utf8,
     resolved,
-    tcp_address,
 )
 from paceline.launch.local import LocalRun, Reach, RunResult, fresh_run_id, wait_local_run
 from paceline.store.blobs import BlobStore
 from paceline.timing import SystemClock, wall_time_s
+from paceline.transport.address import TcpListening
 from paceline.watch.progress import open_show
 from paceline.watch.summary import Ending, tell_ending
 from paceline.watch.table import summary_table
@@ -123,6 +128,26 @@ def run(  # noqa: PLR0913  (the command line has one parameter for each option)
             help="Let other machines join at this address of this machine: 10.0.0.1:7070."
         ),
     ] = None,
+    network: Annotated[
+        str | None,
+        typer.Option(
+            help="With --listen :7070 or --hosts: at the one in this network or interface."
+        ),
+    ] = None,
+    advertise: Annotated[
+        str | None,
+        typer.Option(
+            help="With --listen or --hosts: what others reach this machine by.",
+            show_default="the address that is listened at",
+        ),
+    ] = None,
+    ports: Annotated[
+        str | None,
+        typer.Option(
+            help="With --listen or --hosts: listeners take ports of these: 7100-7199.",
+            show_default="any",
+        ),
+    ] = None,
     await_hosts: Annotated[
         int | None,
         typer.Option(
@@ -189,7 +214,8 @@ def run(  # noqa: PLR0913  (the command line has one parameter for each option)
         **_every(checkpoint_every),
     }
     wish = _ssh_wish(hosts, ssh, remote)._replace(is_plain=plain)
-    listening = _listening(listen, await_hosts, wish, is_plain=plain)
+    own = (network, advertise, ports)
+    listening = _listening(listen, await_hosts, wish, own)
     # Checked before a folder is made.
     config = _config(chosen, JobDir(job_dir).read_config() if resume and job_dir else None)
     if listening is not None:
@@ -210,19 +236,45 @@ def run(  # noqa: PLR0913  (the command line has one parameter for each option)
 
 
 def _listening(
-    listen: str | None, await_hosts: int | None, ssh: SshWish, *, is_plain: bool
+    listen: str | None,
+    await_hosts: int | None,
+    ssh: SshWish,
+    own: tuple[str | None, str | None, str | None],
 ) -> Listening | None:
+    """What other machines are let in by; ``own``: --network, --advertise, --ports."""
     hosts = 1 + len(ssh.hosts) if await_hosts is None else await_hosts
     if listen is None and not ssh.hosts:
-        if is_plain:
+        if ssh.is_plain:
             raise UsageError("--plain belongs to --listen: one machine's links stay on it")
         if await_hosts is not None:
             raise UsageError("--await-hosts belongs to --listen, where they join")
+        if any(said is not None for said in own):
+            raise UsageError(
+                "--network, --advertise and --ports belong to --listen or --hosts: one "
+                "machine's links stay on it"
+            )
         return None
     if hosts < 1:
         raise UsageError(f"--await-hosts: expected at least 1, got {hosts}")
-    own = address_towards(ssh) if listen is None else tcp_address("--listen", listen)
-    return Listening(own, hosts, given_secret(os.environ), ssh, is_plain)
+    address, ports = _own_address(listen, ssh, own)
+    ssh = ssh._replace(ports=ports)
+    secret = given_secret(os.environ)
+    return Listening(address, hosts, secret, ssh, ssh.is_plain, ports)
+
+
+def _own_address(
+    listen: str | None, ssh: SshWish, own: tuple[str | None, str | None, str | None]
+) -> tuple[TcpListening, tuple[int, int]]:
+    """Where the launcher listens, and the ports for the others of this machine."""
+    is_named = listen is not None and is_one_address(listen)
+    wish = OwnWish.of(*own, os.environ, is_named=is_named)
+    if listen is not None:
+        found = listening_at(listen, wish, candidates(), is_plain=ssh.is_plain)
+    elif wish.network is None and wish.advertise is None:
+        found = address_towards(ssh._replace(ports=wish.ports))
+    else:
+        found = own_anywhere("--hosts", wish, candidates(), is_plain=ssh.is_plain)
+    return found, wish.ports
 
 
 def _ssh_wish(hosts: str | None, ssh: str | None, remote: str | None) -> SshWish:

@@ -31,8 +31,10 @@ from paceline.launch.job import (
     UserScript,
     Wires,
     claimed,
+    from_here,
     hold_addresses,
     hold_sockets,
+    reached,
     remove_secret,
     resume_command,
     role_command,
@@ -46,6 +48,7 @@ from paceline.launch.supervise import CoordinatorLink, Ended, Launcher, Supervis
 from paceline.machine import machine_name
 from paceline.store.journal import wait_until_free
 from paceline.timing import Clock, Deadline
+from paceline.transport.address import TcpListening
 from paceline.transport.connection import Connection
 from paceline.transport.handshake import Secret
 from paceline.transport.shared_memory import may_share_memory
@@ -162,6 +165,7 @@ class _Ground(NamedTuple):
     secret: Secret | None
     has_hosts: bool  # others may join
     is_plain: bool  # without TLS
+    door: str  # where a trainer may listen; empty: it finds a place
 
     def open_door(
         self,
@@ -172,7 +176,7 @@ class _Ground(NamedTuple):
     ) -> "HostsDoor":
         """Let other machines in."""
         config, script, job, _ = self.run
-        coordinator, secret = self.addresses[COORDINATOR], self.secret
+        coordinator, secret = reached(self.addresses[COORDINATOR]), self.secret
         assert secret is not None, "hosts come over TCP"
         what = (job, config, script)
         return open_door(stack, listening, what, coordinator, secret, say, clock)
@@ -191,11 +195,11 @@ class _Ground(NamedTuple):
             config.run,
             role,
             job.path,
-            self.addresses[COORDINATOR],
+            from_here(self.addresses[COORDINATOR]),
             self.sockets,
             os.getpid(),
             self.secret,
-            self.addresses.get(role, ""),
+            self.addresses.get(role, self.door),
             config.ranks_per_trainer if role_kind(role) == "trainer" else 1,
             machine_name() if self.has_hosts else "",
             self.is_plain,
@@ -211,7 +215,7 @@ class _Ground(NamedTuple):
         run = self.run.config.run
         way = way_of(is_plain=self.is_plain)
         wires = Wires(run, LAUNCHER, clock, connect_s=0.5, secret=self.secret, way=way)
-        return wires.to_coordinator_as_launcher(self.addresses[COORDINATOR])
+        return wires.to_coordinator_as_launcher(from_here(self.addresses[COORDINATOR]))
 
     def supervision(self) -> Supervision:
         """Of its processes, none of which has been started."""
@@ -249,20 +253,22 @@ def _open_ground(
     if base != environment:
         job.failpoints.mkdir(exist_ok=True)
     transport, host, listening = reach
+    own = TcpListening(host, host)
     secret, is_plain = None, listening is not None and listening.is_plain
     if listening is not None:
-        transport, host, secret = "tcp", listening.address.host, listening.secret
+        transport, own, secret = "tcp", listening.own, listening.secret
     roles = [COORDINATOR, *_servers(config)]
-    addresses = stack.enter_context(hold_addresses(transport, sockets, roles, host))
+    addresses = stack.enter_context(hold_addresses(transport, sockets, roles, own))
     if transport == "tcp":
         secret = secret or Secret.fresh()
         write_secret(job.secret, secret)
         stack.callback(remove_secret, job.secret)
-    coordinator = addresses[COORDINATOR]
+    coordinator = from_here(addresses[COORDINATOR])
     run_file = RunFile(config.run, coordinator, str(sockets), os.getpid(), is_plain)
     job.write_run(run_file)
     has_hosts = listening is not None
-    return _Ground(run, sockets, base, addresses, secret, has_hosts, is_plain)
+    door = str(own) if transport == "tcp" else ""
+    return _Ground(run, sockets, base, addresses, secret, has_hosts, is_plain, door)
 
 
 def _servers(config: JobConfig) -> list[str]:

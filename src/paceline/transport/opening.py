@@ -11,6 +11,7 @@ from paceline.transport.address import (
     TcpAddress,
     UnixAddress,
     parse_address,
+    parse_listening,
 )
 from paceline.transport.connection import Connection, MessageType
 from paceline.transport.frames import DATA_LIMITS, Limits
@@ -95,7 +96,7 @@ def listen(
         UsageError: the address cannot be taken, or needs a secret that ``hello_check``
             does not have, or TLS, for which a library is missing.
     """
-    where = parse_address(address)
+    where = parse_listening(address)
     if isinstance(where, InProcessAddress):
         return InProcessListener(
             address,
@@ -108,7 +109,7 @@ def listen(
     if isinstance(where, UnixAddress):
         door = UnixDoor(where)
     else:
-        _require_secret(where, hello_check.security)
+        _require_secret(where.reached, hello_check.security)
         door = TcpDoor(where, hello_check.security)
     return StreamListener(
         door,

@@ -16,18 +16,24 @@ from paceline.errors import (
     TransportError,
     UsageError,
 )
-from paceline.launch.hosts.agent import HostPlan, wait_joined
+from paceline.launch.hosts import agent
+from paceline.launch.hosts.agent import HostPlan, wait_joined, wait_own_host
 from paceline.launch.processes import Interrupts
 from paceline.messages.hosts import HostJoined, HostScript, JoinHost
 from paceline.messages.shared import Refusal
 from paceline.timing import ManualClock
-from paceline.transport.address import TcpAddress
+from paceline.transport.address import TcpAddress, TcpListening
 from paceline.transport.connection import Connection
 from paceline.transport.handshake import Secret
 from paceline.transport.patience import PatientConnection
 
 PLAN = HostPlan(
-    TcpAddress("10.0.0.1", 7070), "10.0.0.2", "b", 2, Secret.fresh(), join_within_s=60.0
+    TcpAddress("10.0.0.1", 7070),
+    TcpListening("10.0.0.2", "10.0.0.2"),
+    "b",
+    2,
+    Secret.fresh(),
+    join_within_s=60.0,
 )
 JOINED = HostJoined(
     host="host-1",
@@ -91,3 +97,33 @@ def test_who_is_refused_does_not_wait(refused: Answer) -> None:
 def test_who_is_told_to_stop_does_not_join() -> None:
     with pytest.raises(Interrupted, match="has not joined"):
         waited(JOINED, count=1)
+
+
+def test_a_launcher_whose_name_is_not_known_yet_is_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock, said = ManualClock(), list[str]()
+    ways: list[str | TransportError] = [
+        PeerLost("the name leads nowhere"),
+        PeerLost("the name leads nowhere"),
+        "10.0.0.2",
+    ]
+
+    def way(towards: TcpAddress, _: float) -> str:
+        assert towards == launcher
+        found = ways.pop(0)
+        if isinstance(found, TransportError):
+            clock.advance(31.0)
+            raise found
+        return found
+
+    launcher = TcpAddress("launcher.example", 7070)
+    monkeypatch.setattr(agent, "own_host", way)
+    monkeypatch.setattr(agent, "AGAIN_FOUND_S", 0.0)
+    assert wait_own_host(launcher, 70.0, said.append, clock) == "10.0.0.2"
+    at = "the launcher at tcp:launcher.example:7070"
+    assert said == [f"waiting for {at}: the name leads nowhere"]
+
+    ways = [PeerLost("the name leads nowhere")]
+    with pytest.raises(JobFailed, match="no launcher is found at .* within 30 s: the name"):
+        wait_own_host(launcher, 30.0, said.append, clock)

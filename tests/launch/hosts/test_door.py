@@ -55,7 +55,7 @@ class Doors:
         self.said: list[str] = []
         self.job = JobDir(folder)
         self.job.logs.mkdir(parents=True)
-        self.dialled: list[str] = []
+        self.dialled: list[tuple[str, str]] = []
         self.is_reached = True
         roster = Roster(OWN, 10.0, 0.0)
         self.door = HostsDoor(
@@ -75,8 +75,8 @@ class Doors:
             host=host.id, config=config, script=script, coordinator="tcp:", versions={}
         )
 
-    def dial(self, address: str) -> Connection:
-        self.dialled.append(address)
+    def dial(self, address: str, token: str) -> Connection:
+        self.dialled.append((address, token))
         if not self.is_reached:
             raise PeerLost("no packet gets there")
         return cast("Connection", Reached())
@@ -118,7 +118,7 @@ def test_who_joins_is_dialled_back_and_told_the_job(doors: Callable[..., Doors])
 
     assert isinstance(joined, HostJoined)
     assert joined.host == "host-1"
-    assert one.dialled == [COMING.address]
+    assert one.dialled == [(COMING.address, COMING.token)]
     assert one.said == ["host-1 has joined: b, tcp:10.0.0.2:5, 8 cores"]
     assert one.ask(COMING).host == "host-1"
     assert len(one.said) == 1

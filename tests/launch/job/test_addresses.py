@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from paceline.errors import UsageError
-from paceline.launch.job.addresses import hold_addresses
-from paceline.transport.address import TcpAddress, parse_address
+from paceline.launch.job.addresses import from_here, hold_addresses, reached
+from paceline.transport.address import TcpAddress, TcpListening, parse_address
 
 SOCKETS = Path("/s")
 ROLES = ("coordinator", "server-0", "server-1")
@@ -32,13 +32,27 @@ def test_over_tcp_each_has_a_port_of_loopback_until_the_job_is_over() -> None:
 
 
 def test_over_tcp_another_address_of_this_host_may_be_named() -> None:
-    with hold_addresses("tcp", SOCKETS, ROLES, "127.0.0.2") as addresses:
+    own = TcpListening("127.0.0.2", "127.0.0.2")
+    with hold_addresses("tcp", SOCKETS, ROLES, own) as addresses:
         assert all(text.startswith("tcp:127.0.0.2:") for text in addresses.values())
+
+
+def test_what_others_are_told_may_not_be_what_is_bound() -> None:
+    own = TcpListening("build.example", "127.0.0.2")
+    with hold_addresses("tcp", SOCKETS, ROLES, own) as addresses:
+        for address in addresses.values():
+            port = TcpListening.parse(address).first
+            assert address == f"tcp:build.example:{port}@127.0.0.2"
+            assert reached(address) == f"tcp:build.example:{port}"
 
 
 def test_an_address_of_another_host_is_refused() -> None:
     with (
         pytest.raises(UsageError, match=r"192\.0\.2\.1:0: cannot listen there"),
-        hold_addresses("tcp", SOCKETS, ROLES, "192.0.2.1"),
+        hold_addresses("tcp", SOCKETS, ROLES, TcpListening("192.0.2.1", "192.0.2.1")),
     ):
         pass
+
+
+def test_a_unix_socket_is_reached_where_it_lies() -> None:
+    assert reached("unix:/s/a.sock") == from_here("unix:/s/a.sock") == "unix:/s/a.sock"

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from paceline.errors import ForeignPeer
-from paceline.ids import COORDINATOR
+from paceline.ids import COORDINATOR, HOST, LAUNCHER
 from paceline.launch.job.wiring import OBSERVER, Wires
 from paceline.messages.shared import Refusal
 from paceline.messages.watching import AskStatus
@@ -61,3 +61,14 @@ def test_a_listener_accepts_the_secret_before_this_one_and_no_other() -> None:
             wires(OBSERVER, secret).observe(listener.address).close()
         with pytest.raises(ForeignPeer, match="those accepted have"):
             wires(OBSERVER, Secret.fresh()).observe(listener.address)
+
+
+def test_who_dials_a_host_back_does_not_take_another_one_for_it() -> None:
+    """At one port of a range each: what is advertised may lead to the wrong machine."""
+    service = cast(Service, Refusing())
+    mine = wires(HOST)._replace(run="my token")
+    with mine.listen_as_host("tcp:127.0.0.1:0", service) as listener:
+        dial = wires(LAUNCHER).to_host()
+        dial(listener.address, "my token").close()
+        with pytest.raises(ForeignPeer, match="expects run 'my token'"):
+            dial(listener.address, "another's token")

@@ -1,5 +1,6 @@
 """Ports, and the proof that is asked for at them."""
 
+import contextlib
 import re
 import socket
 import threading
@@ -7,7 +8,7 @@ import threading
 import pytest
 
 from paceline.errors import DeadlineExceeded, HandshakeRefused, PeerLost, UsageError
-from paceline.transport.address import TcpAddress
+from paceline.transport.address import TcpAddress, TcpListening
 from paceline.transport.frames import DATA_LIMITS, encode_frame
 from paceline.transport.handshake import (
     Challenge,
@@ -19,7 +20,8 @@ from paceline.transport.handshake import (
     Welcome,
 )
 from paceline.transport.opening import connect, listen
-from paceline.transport.streams.sockets import TcpDoor, hold_port, prepare, reach
+from paceline.transport.streams.reaching import reach
+from paceline.transport.streams.sockets import TcpDoor, hold_port, prepare
 from tests.transport.bare import (
     BareListener,
     BareSocket,
@@ -40,6 +42,7 @@ from tests.transport.corridors import (
 )
 
 SECURITY = Security(SECRET)
+HERE = TcpListening("127.0.0.1", "127.0.0.1")
 
 # ------------------------------------------------------------- closed by default
 
@@ -71,8 +74,8 @@ def test_only_the_named_address_is_listened_at(tcp: TcpCorridor, service: Memory
 def test_a_plain_address_that_others_can_reach_is_warned_about(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    everywhere = TcpAddress("0.0.0.0", 0)
-    TcpDoor(TcpAddress("127.0.0.1", 0), SECURITY).socket.close()
+    everywhere = TcpListening("0.0.0.0", "0.0.0.0")
+    TcpDoor(HERE, SECURITY).socket.close()
     TcpDoor(everywhere, SECURITY).socket.close()
     assert not caplog.messages
     TcpDoor(everywhere, SECURITY._replace(way="plain")).socket.close()
@@ -195,13 +198,100 @@ def test_a_held_port_is_nobody_elses_before_and_after_its_listener(
 
 
 def test_two_held_ports_are_two() -> None:
-    with hold_port("127.0.0.1") as one, hold_port("127.0.0.1") as other:
-        assert one.port != other.port
+    with hold_port(HERE) as one, hold_port(HERE) as other:
+        assert one.reached.port != other.reached.port
+
+
+def free_ports(count: int) -> TcpListening:
+    """A range of ports of loopback of which nobody has any."""
+    for first in range(20_000, 32_000, count):
+        with contextlib.ExitStack() as stack:
+            try:
+                for port in range(first, first + count):
+                    one = stack.enter_context(socket.socket())
+                    one.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return HERE._replace(first=first, last=first + count - 1)
+    raise AssertionError("no ports are free")
+
+
+def test_a_taken_port_of_a_range_is_passed_over() -> None:
+    ports = free_ports(3)
+    with (
+        socket.create_server(("127.0.0.1", ports.first)),
+        hold_port(ports) as held,
+    ):
+        assert held.first == held.last == ports.first + 1
+
+        door = TcpDoor(ports, SECURITY)
+
+        assert door.address == f"tcp:127.0.0.1:{ports.first + 2}"
+        door.vacate()
+        door.socket.close()
+
+
+def test_a_held_port_of_a_range_is_nobody_elses_before_anybody_listens() -> None:
+    ports = free_ports(2)
+    with hold_port(ports) as one, hold_port(ports) as other:
+        assert {one.first, other.first} == {ports.first, ports.last}
+        for take in (
+            lambda: hold_port(ports).__enter__(),
+            lambda: TcpDoor(ports, SECURITY),
+        ):
+            with pytest.raises(UsageError, match=f"{ports.first}-{ports.last}") as refused:
+                take()
+        assert "127.0.0.1: somebody has each of its ports" in str(refused.value)
+        assert "name a wider range" in str(refused.value)
+    with hold_port(ports) as again:
+        assert again.first == ports.first
+
+
+def test_its_own_listener_takes_a_held_port_of_a_range_again_and_again() -> None:
+    with hold_port(free_ports(2)) as held:
+        for _ in range(2):
+            door = TcpDoor(held, SECURITY)
+            assert door.address == str(held)
+            door.vacate()
+            door.socket.close()
+
+
+def test_who_is_reached_elsewhere_than_it_is_bound_says_so() -> None:
+    where = TcpListening("build.example", "127.0.0.1")
+    door = TcpDoor(where, SECURITY)
+    port = door.socket.getsockname()[1]
+    assert door.address == f"tcp:build.example:{port}"
+    assert door.way == "tls"  # for those who are told a name it is not this machine
+    door.socket.close()
+
+
+def test_who_is_told_loopback_is_not_let_in_from_elsewhere() -> None:
+    with pytest.raises(UsageError, match="name the one that they reach"):
+        TcpDoor(TcpListening("localhost", "0.0.0.0"), SECURITY)
+
+
+@pytest.mark.parametrize("way", ["plain", "tls"])
+def test_a_listener_at_all_addresses_takes_both_families(service: Memory, way: Way) -> None:
+    security = SECURITY._replace(way=way)
+    with listen(
+        "tcp:build.example:0@::",
+        service,
+        hello_check=HelloCheck("run-1", "server-0", {"trainer"}, security),
+        request_type=lambda _: Say,
+        clock=CLOCK,
+    ) as listener:
+        port = listener.address.rpartition(":")[2]
+        for host in ("127.0.0.1", "[::1]"):
+            address = f"tcp:{host}:{port}"
+            with connect(
+                address, HELLO, Said, DATA_LIMITS, CLOCK, PATIENCE_S, security
+            ) as connection:
+                assert say(connection, host) == Said(host)
 
 
 def test_host_of_another_machine_cannot_be_listened_at() -> None:
     with pytest.raises(UsageError, match=r"tcp:192\.0\.2\.1:0: cannot listen there"):
-        TcpDoor(TcpAddress("192.0.2.1", 0), SECURITY)
+        TcpDoor(TcpListening("192.0.2.1", "192.0.2.1"), SECURITY)
 
 
 def test_nothing_answers_within_the_time_out() -> None:
@@ -231,7 +321,7 @@ def test_another_program_that_answers_is_no_listener_of_the_job(tcp: TcpCorridor
 
 
 def test_small_frames_go_at_once_and_vanished_peers_are_noticed() -> None:
-    door = TcpDoor(TcpAddress("127.0.0.1", 0), SECURITY)
+    door = TcpDoor(HERE, SECURITY)
     where = TcpAddress("127.0.0.1", door.socket.getsockname()[1])
     with reach(where, PATIENCE_S) as mine:
         door.socket.setblocking(True)

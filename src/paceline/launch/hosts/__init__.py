@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from paceline.lazy_names import loader
 
 if TYPE_CHECKING:
-    from paceline.launch.hosts.agent import HostPlan, wait_host
+    from paceline.launch.hosts.agent import HostPlan, wait_host, wait_own_host
     from paceline.launch.hosts.door import HostsDoor
     from paceline.launch.hosts.opening import Listening, open_door, require_shared
     from paceline.launch.hosts.ssh import SshWish, address_towards, parse_hosts
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 _LAZY = {  # {name: the module that defines it}: most runs have one machine
     "HostPlan": "paceline.launch.hosts.agent",
     "wait_host": "paceline.launch.hosts.agent",
+    "wait_own_host": "paceline.launch.hosts.agent",
     "HostsDoor": "paceline.launch.hosts.door",
     "Listening": "paceline.launch.hosts.opening",
     "open_door": "paceline.launch.hosts.opening",

@@ -16,6 +16,7 @@ Waits: for the launcher, with deadlines; for processes. The main thread.
 import contextlib
 import os
 import signal
+import threading
 import uuid
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -61,10 +62,10 @@ from paceline.messages.hosts import (
 )
 from paceline.messages.shared import Refusal
 from paceline.timing import Clock, Deadline, wall_time_s
-from paceline.transport.address import TcpAddress
+from paceline.transport.address import TcpAddress, TcpListening
 from paceline.transport.handshake import Secret
 from paceline.transport.patience import PatientConnection
-from paceline.transport.streams import hold_port
+from paceline.transport.streams import hold_port, own_host
 
 REPORT_EVERY_S = 0.2
 AGAIN_S = 0.02  # a process could not be started yet
@@ -72,18 +73,20 @@ LAST_LOGS_S = 2.0  # less than the launcher waits for hosts at its end
 ANSWER_S = 2.0
 JOIN_ANSWER_S = 15.0  # the launcher dials back meanwhile
 GRACE_S = 2.5
+LOOK_S = 5.0  # for who has the launcher's name
+AGAIN_FOUND_S = 0.5
 
 
 class HostPlan(NamedTuple):
     """What a machine brings to a job.
 
-    ``launcher`` is where the job's launcher listens, ``address`` this machine's own, both
-    ``tcp:``. Nothing is heard for ``orphan_after_s``: the host ends; before it has joined,
-    for ``join_within_s``. ``is_plain``: without TLS, as the launcher has it.
+    ``launcher`` is where the job's launcher listens, ``own`` where this machine's listeners
+    are. Nothing is heard for ``orphan_after_s``: the host ends; before it has joined, for
+    ``join_within_s``. ``is_plain``: without TLS, as the launcher has it.
     """
 
     launcher: TcpAddress
-    address: str  # an IP address
+    own: TcpListening
     name: str
     cores: int
     secret: Secret
@@ -125,11 +128,12 @@ def wait_host(
     with Interrupts() as interrupts, contextlib.ExitStack() as stack:
         way = way_of(is_plain=plan.is_plain)
         wires = Wires("", HOST, clock, secret=plan.secret, way=way)
-        own = TcpAddress(plan.address, 0)
-        listener = stack.enter_context(wires.listen_as_host(str(own), _Nobody()))
+        token = uuid.uuid4().hex
+        at_own = wires._replace(run=token)
+        listener = stack.enter_context(at_own.listen_as_host(str(plan.own), _Nobody()))
         link = PatientConnection(wires.to_launcher(str(plan.launcher)))
         stack.callback(link.close)
-        message = JoinHost(uuid.uuid4().hex, plan.name, listener.address, plan.cores)
+        message = JoinHost(token, plan.name, listener.address, plan.cores)
         joined = wait_joined(plan, link, message, interrupts, say, clock)
         config = joined.config
         say(f"joined as {joined.host}: run {config.run}, started with {joined.script.path}")
@@ -150,6 +154,31 @@ def wait_host(
         stack.callback(forks.close)
         agent = _Agent(plan, joined, job, sockets, forks, clock, environment)
         return agent.wait_over(link, report, interrupts)
+
+
+def wait_own_host(
+    launcher: TcpAddress, within_s: float, say: Callable[[str], None], clock: Clock
+) -> str:
+    """This machine's address on its way to the launcher, whose name may yet lead nowhere.
+
+    Raises:
+        UsageError: there is no way.
+        JobFailed: nobody is found, or answers, in time.
+    """
+    deadline, told, pause = Deadline(clock, within_s), "", threading.Event()
+    while True:
+        try:
+            return own_host(launcher, LOOK_S)
+        except TransportError as error:
+            why = str(error)
+        if deadline.is_over():
+            raise JobFailed(
+                f"no launcher is found at {launcher} within {within_s:g} s: {why}"
+            )
+        if why != told:
+            say(f"waiting for the launcher at {launcher}: {why}")
+            told = why
+        pause.wait(AGAIN_FOUND_S)
 
 
 def wait_joined(
@@ -265,6 +294,9 @@ class _Agent:
                 self._reap(REPORT_EVERY_S if is_at_rest else AGAIN_S)
             _part(link, self._now(report), f"{self._plan.name} was told to stop")
             raise Interrupted("this machine was told to stop; the job goes on without it")
+        except UsageError as error:  # no port is free
+            _part(link, self._now(report), f"{self._plan.name} cannot go on: {error}")
+            raise
         finally:
             end_all(self._children.values(), grace_s, self._clock)
             self._ports.close()
@@ -348,11 +380,15 @@ class _Agent:
         return self._forks.start(role, command, self._job.log(role))
 
     def _address(self, role: str) -> str:
-        """Where a role listens: a server at a port that is kept, a trainer at any."""
+        """Where a role listens: a server at a port that is kept, a trainer at a free one.
+
+        Raises:
+            UsageError: none is.
+        """
         if role_kind(role) == "trainer":
-            return str(TcpAddress(self._plan.address, 0))
+            return str(self._plan.own)
         if role not in self._addresses:
-            held = self._ports.enter_context(hold_port(self._plan.address))
+            held = self._ports.enter_context(hold_port(self._plan.own))
             self._addresses[role] = str(held)
         return self._addresses[role]
 

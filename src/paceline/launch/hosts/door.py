@@ -57,7 +57,7 @@ LOOK_EVERY_S = 0.25
 TELL_S = 3.0  # how long hosts may take to hear that the job is over
 NUM_DIALS = 32  # at once
 
-Dial = Callable[[str], Connection]
+Dial = Callable[[str, str], Connection]
 
 
 class Wanted(NamedTuple):
@@ -85,7 +85,7 @@ class HostsDoor:
         say: Callable[[str], None],
         clock: Clock,
     ) -> None:
-        """Nobody has come; ``dial`` connects to a host at its address."""
+        """Nobody has come; ``dial`` connects to a host, by its address and token."""
         self._roster, self._job, self._joined = roster, job, joined
         self._wanted, self._come_by = wanted, Deadline(clock, wanted.within_s)
         self._is_complete = False  # once as many hosts were there as are wanted
@@ -254,7 +254,7 @@ class HostsDoor:
 
     def _unreachable(self, message: JoinHost) -> str | None:
         try:
-            self._dial(message.address).close()
+            self._dial(message.address, message.token).close()
         except TransportError as error:
             return (
                 f"the machine {message.name} asks to join and says that it is reached at "

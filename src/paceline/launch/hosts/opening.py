@@ -19,7 +19,7 @@ from paceline.launch.job import JobDir, UserScript, Wires, way_of
 from paceline.machine import machine_name
 from paceline.messages.hosts import HostJoined, JoinHost
 from paceline.timing import Clock
-from paceline.transport.address import TcpAddress
+from paceline.transport.address import TcpListening
 from paceline.transport.handshake import Secret
 
 
@@ -27,14 +27,21 @@ class Listening(NamedTuple):
     """Where a run lets hosts in, and with how many it begins, this machine among them.
 
     ``secret`` is the run's, if it is known beforehand; ``ssh`` says who is brought;
-    ``is_plain``: without TLS.
+    ``is_plain``: without TLS. Other listeners of this machine take any of ``ports``.
     """
 
-    address: TcpAddress
+    address: TcpListening
     hosts: int = 1
     secret: Secret | None = None
     ssh: SshWish = SshWish()
     is_plain: bool = False
+    ports: tuple[int, int] = (0, 0)
+
+    @property
+    def own(self) -> TcpListening:
+        """Where the others of this machine listen."""
+        first, last = self.ports
+        return self.address._replace(first=first, last=last)
 
 
 def require_shared(config: JobConfig) -> None:

@@ -29,7 +29,7 @@ from paceline.errors import JobFailed, UsageError
 from paceline.launch.job import SECRET, JobDir
 from paceline.launch.processes import Child, describe_exit, end_all, wait_any
 from paceline.timing import Clock, Deadline
-from paceline.transport.address import TcpAddress
+from paceline.transport.address import TcpAddress, TcpListening
 from paceline.transport.handshake import Secret
 from paceline.transport.streams import own_host
 
@@ -48,13 +48,15 @@ _NAME = re.compile(r"(?:\w[\w.+-]*@)?[\w:][\w.:%-]*", re.ASCII)
 class SshWish(NamedTuple):
     """Which hosts are to be started, by which ssh, and what is typed there first.
 
-    ``is_plain``: they are to join without TLS.
+    ``is_plain``: they are to join without TLS. ``ports``: of which their listeners take
+    some; 0, 0: any.
     """
 
     hosts: tuple[str, ...] = ()
     ssh: tuple[str, ...] = ("ssh",)
     remote: str = ""  # a shell's words; empty: `same_place`
     is_plain: bool = False
+    ports: tuple[int, int] = (0, 0)
 
 
 def parse_hosts(text: str) -> tuple[str, ...]:
@@ -86,6 +88,7 @@ def ssh_command(wish: SshWish, host: str, join: str) -> list[str]:
     """The command line that makes a machine a host of the job at the address ``join``."""
     words = ["exec", "paceline", "host", "--join", join, "--name", host]
     words += ["--plain"] if wish.is_plain else []
+    words += ["--ports", "{}-{}".format(*wish.ports)] if any(wish.ports) else []
     there = shlex.join([*words, "--join-within", JOIN_WITHIN, "--end-with-stdin"])
     return [*_connecting(wish), host, f"{wish.remote or same_place()} && {there}"]
 
@@ -94,8 +97,8 @@ def _connecting(wish: SshWish) -> list[str]:
     return [*wish.ssh, "-T", "-o", "BatchMode=yes"]
 
 
-def address_towards(wish: SshWish) -> TcpAddress:
-    """The address of this machine that leads to all hosts, at any port.
+def address_towards(wish: SshWish) -> TcpListening:
+    """The address of this machine that leads to all hosts, at any of the ports.
 
     Raises:
         UsageError: a host's name says nothing here, or another address leads to it.
@@ -107,7 +110,8 @@ def address_towards(wish: SshWish) -> TcpAddress:
             f"--hosts: this machine has several addresses ({told}): name the one that all "
             "hosts reach, with --listen"
         )
-    return TcpAddress(own[wish.hosts[0]], 0)
+    host = own[wish.hosts[0]]
+    return TcpListening(host, host, *wish.ports)
 
 
 def _own_towards(wish: SshWish, host: str) -> str:

@@ -8,6 +8,7 @@
     environment          PACELINE_*: which job, as what
     commands             what each role runs, and what goes on with a run
     wiring, addresses    who may say what to whom, and where
+    own                  which address of this machine others reach
     logs                 which there are, and what is in them
     naming               which job a command is for
     operating, joining   asking a running job from outside, by its folder or without
@@ -21,7 +22,9 @@ from paceline.launch.job.addresses import (
     LOOPBACK,
     Transport,
     door_addresses,
+    from_here,
     hold_addresses,
+    reached,
     tcp_address,
 )
 from paceline.launch.job.commands import (
@@ -72,6 +75,14 @@ from paceline.launch.job.operating import (
     find_running,
     is_running,
     running_job,
+)
+from paceline.launch.job.own import (
+    OwnWish,
+    candidates,
+    is_one_address,
+    listening_at,
+    own_anywhere,
+    own_listening,
 )
 from paceline.launch.job.sockets import hold_sockets, remove_sockets
 from paceline.launch.job.wiring import OBSERVER, Wires, way_of, wires_of

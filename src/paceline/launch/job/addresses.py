@@ -4,8 +4,9 @@
 
     unix   <private folder>/<role>.sock
     tcp    a port of 127.0.0.1, or of another address of this host, for each role, which the
-           launcher holds while the job runs; a trainer has any that is free. In a job of
-           several hosts a server is reached at a Unix socket by those of its own, too
+           launcher holds while the job runs; a trainer has any that is free, or of a range.
+           In a job of several hosts a server is reached at a Unix socket by those of its
+           own, too. Who listens may be told to do so elsewhere than others are told
 
 The address of a coordinator or server is told before anybody listens there, and is the same
 after a restart: whoever looks for a role that died finds its successor there, and is told
@@ -24,32 +25,53 @@ import xxhash
 
 from paceline.errors import UsageError
 from paceline.launch.job.environment import Place
-from paceline.transport.address import TcpAddress, parse_address
+from paceline.transport.address import (
+    TcpAddress,
+    TcpListening,
+    is_name,
+    parse_address,
+    parse_listening,
+)
 from paceline.transport.streams import hold_port
 
 Transport = Literal["unix", "tcp"]
 
 LOOPBACK = "127.0.0.1"
+ON_LOOPBACK = TcpListening(LOOPBACK, LOOPBACK)
 MOST_DOORS = 10  # of one trainer: processes of it that hang, and the one that does not
 
 
 @contextlib.contextmanager
 def hold_addresses(
-    transport: Transport, sockets: Path, roles: Sequence[str], host: str = LOOPBACK
+    transport: Transport,
+    sockets: Path,
+    roles: Sequence[str],
+    own: TcpListening = ON_LOOPBACK,
 ) -> Iterator[dict[str, str]]:
     """Where roles will listen, and nobody else while this is held: {role: address}.
 
-    Over Unix sockets in the private folder ``sockets``; over TCP at ``host``, an IP address
-    of this machine that whoever asks them can reach.
+    Over Unix sockets in the private folder ``sockets``; over TCP at ports of ``own``.
 
     Raises:
-        UsageError: the host is none of this machine's.
+        UsageError: it is none of this machine's, or no port is free.
     """
     with contextlib.ExitStack() as stack:
         if transport == "unix":
             yield {role: f"unix:{sockets / role}.sock" for role in roles}
         else:
-            yield {role: str(stack.enter_context(hold_port(host))) for role in roles}
+            yield {role: str(stack.enter_context(hold_port(own))) for role in roles}
+
+
+def reached(address: str) -> str:
+    """Where others reach who listens at an address."""
+    where = parse_listening(address)
+    return str(where.reached) if isinstance(where, TcpListening) else address
+
+
+def from_here(address: str) -> str:
+    """Where this machine reaches who listens at an address on it."""
+    where = parse_listening(address)
+    return str(where.from_here) if isinstance(where, TcpListening) else address
 
 
 def near_address(sockets: Path, address: str) -> str:
@@ -61,7 +83,7 @@ def near_address(sockets: Path, address: str) -> str:
 
 
 def tcp_address(option: str, text: str) -> TcpAddress:
-    """Read an address of a machine as users write it: ``10.0.0.1:7070``, ``[fd00::1]:0``.
+    """Read an address as users write it: ``10.0.0.1:7070``, ``[fd00::1]:0``, ``name:7070``.
 
     Raises:
         UsageError: it is none; or no address of one machine, but of all of them.
@@ -71,7 +93,7 @@ def tcp_address(option: str, text: str) -> TcpAddress:
     except UsageError as error:
         raise UsageError(f"{option}: {error}") from error
     assert isinstance(address, TcpAddress)
-    if ipaddress.ip_address(address.host).is_unspecified:
+    if not is_name(address.host) and ipaddress.ip_address(address.host).is_unspecified:
         raise UsageError(
             f"{option}: {text} stands for all addresses of a machine: name the one that "
             "the other machines reach"

@@ -150,7 +150,11 @@ class Wires(NamedTuple):
         return self._listen_to_few(_AT_DOOR, address, service, unknowing=_AT_DOOR)
 
     def listen_as_host(self, address: str, service: Service) -> Listener:
-        """Be there to be dialled back by the launcher."""
+        """Be there to be dialled back by the launcher, which must mean this host.
+
+        The run of these wires is the host's token: another host of the job, at the same
+        port, has another one.
+        """
         assert self.role == HOST
         return self._listen_to_few({"launcher": AskStatus}, address, service)
 
@@ -162,10 +166,12 @@ class Wires(NamedTuple):
         """A connection that asks the launcher where the job is, and for its logs."""
         return self._connect(address, 0, _TOLD_AT_DOOR)
 
-    def to_host(self) -> Callable[[str], Connection]:
-        """How the launcher reaches a host: address -> connection."""
+    def to_host(self) -> Callable[[str, str], Connection]:
+        """How the launcher reaches a host: (address, token) -> connection."""
         assert self.role == LAUNCHER
-        return lambda address: self._connect(address, 0, _HOST_ORDERS)
+        return lambda address, token: self._replace(run=token)._connect(
+            address, 0, _HOST_ORDERS
+        )
 
     def to_trainer(self) -> Callable[[str, int], Connection]:
         """How a trainer reaches another one: (address, incarnation) -> connection."""

@@ -27,6 +27,7 @@ from paceline.launch.job import (
     Place,
     Wires,
     load_plugins,
+    reached,
     read_place,
     remove_sockets,
     wires_of,
@@ -81,7 +82,8 @@ def run_coordinator(
     """
     wires = wires_of(place, SystemClock())
     with contextlib.ExitStack() as stack:
-        service = open_coordinator(stack, job, config, wires, place.coordinator)
+        address = place.address or place.coordinator
+        service = open_coordinator(stack, job, config, wires, address)
         while not ending.wait(LOOK_EVERY_S):
             if service.is_broken:
                 raise JobFailed("a decision failed; what is journalled holds: see above")
@@ -150,10 +152,11 @@ def open_server(
         wires.to_coordinator(coordinator),
         BlobStore(job.cuts_of(config)),
     )
-    service = ServerService(wires.role, config, address, to_coordinator, store, wires.clock)
+    told = reached(address)
+    service = ServerService(wires.role, config, told, to_coordinator, store, wires.clock)
     stack.callback(service.close)
     stack.enter_context(wires.listen_as_server(address, service))
-    if (near := wires.listen_near(address, service)) is not None:
+    if (near := wires.listen_near(told, service)) is not None:
         stack.enter_context(near)
     service.start()
     return service

@@ -1,4 +1,4 @@
-"""Unix and TCP sockets: doors to listen at, ports held for a process, the way there.
+"""Unix and TCP sockets: doors to listen at, and ports held for a process.
 
 A Unix socket's folder must be ours and closed to others (0700): whoever may enter it may
 connect. A path left over by a process that died is taken; a path at which somebody answers
@@ -8,7 +8,11 @@ Whoever can send packets to a TCP port can connect, so a door there always asks 
 run's secret. Beyond this host it speaks TLS, but by word; then who can read or change
 packets on the way can read or change the job's, and the door says so.
 
-Waits: `reach`, with a deadline.
+A port of a range is its taker's alone, also while nobody listens there yet. For the kernel
+two may have it until one listens; so takers mark it by an abstract Unix socket, which is a
+name of this machine's network, as ports are, and is gone with its process.
+
+Waits: for nothing.
 """
 
 import contextlib
@@ -24,8 +28,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, final
 
-from paceline.errors import DeadlineExceeded, PeerLost, UsageError
-from paceline.transport.address import TcpAddress, UnixAddress
+from paceline.errors import UsageError
+from paceline.transport.address import TcpAddress, TcpListening, UnixAddress, is_loopback
 from paceline.transport.handshake import OPEN, Security, Way
 from paceline.transport.streams.pieces import AnySocket
 from paceline.transport.streams.sealed import Sealed
@@ -34,6 +38,7 @@ if TYPE_CHECKING:
     from paceline.transport.streams.tls import Certificate
 
 _BACKLOG = 4096
+_EVERYWHERE = "::"  # IPv4, too
 # The kernel's own default fits a small fraction of a large reply, and each refill costs two
 # switches between processes; more than this only leaves the cache. Capped by `wmem_max`.
 _KERNEL_BUFFER_BYTES = 1 << 20
@@ -54,29 +59,6 @@ _TCP_OPTIONS = (
 logger = logging.getLogger("paceline.transport")
 
 
-def reach(
-    where: UnixAddress | TcpAddress, timeout_s: float, way: Way = "local"
-) -> AnySocket:
-    """Connect to a door; TLS is yet to be shaken hands on.
-
-    Raises:
-        PeerLost: nobody listens there, or no packet gets there.
-        DeadlineExceeded: nothing answers in time, or somebody who accepts nobody.
-    """
-    sock = _open(where)
-    try:
-        _connect(sock, where, timeout_s)
-        prepare(sock)
-        if way == "tls":
-            from paceline.transport.streams import tls  # noqa: PLC0415  (loads ssl)
-
-            return tls.sealed(sock)
-    except BaseException:
-        sock.close()
-        raise
-    return sock
-
-
 def prepare(sock: socket.socket) -> None:
     """Make a connected socket ready for frames: non-blocking, with room for large ones.
 
@@ -90,24 +72,6 @@ def prepare(sock: socket.socket) -> None:
         sock.setsockopt(level, option, value)
 
 
-def own_host(towards: TcpAddress) -> str:
-    """The address of this machine that its packets to another one come from.
-
-    Raises:
-        UsageError: there is no way to that machine.
-    """
-    family = socket.AF_INET6 if ":" in towards.host else socket.AF_INET
-    with socket.socket(family, socket.SOCK_DGRAM) as probe:  # nothing is sent
-        try:
-            probe.connect((towards.host, towards.port))
-        except OSError as error:
-            raise UsageError(
-                f"{towards}: this machine has no way there ({error.strerror})"
-            ) from error
-        host: str = probe.getsockname()[0]
-        return host
-
-
 def place_reached(sock: AnySocket) -> bytes:
     """Where a connected TCP socket has reached its listener; see `Door.place`.
 
@@ -117,17 +81,25 @@ def place_reached(sock: AnySocket) -> bytes:
 
 
 @contextlib.contextmanager
-def hold_port(host: str) -> Iterator[TcpAddress]:
-    """A free port of a host that stays free for a `TcpDoor`, also a second one after it.
+def hold_port(where: TcpListening) -> Iterator[TcpListening]:
+    """A port of those that may be taken; it stays free for a `TcpDoor`, and one after it.
 
     The kernel gives it to nobody else meanwhile, neither for connecting nor as any free
     one: so an address can be told before its listener runs, and kept over its restarts.
 
     Raises:
-        UsageError: the host is not one of this machine.
+        UsageError: the address is none of this machine's, or no port is free.
     """
-    with _bind(TcpAddress(host, 0)) as sock:
-        yield TcpAddress(host, sock.getsockname()[1])
+    assert where.is_range or not where.first, "one port cannot be held twice"
+    with contextlib.ExitStack() as stack:
+        while True:
+            sock, mark = _take(where)
+            stack.enter_context(sock)
+            port = sock.getsockname()[1]
+            if (mark := mark or _mark(port)) is not None:  # else marked at another address
+                stack.enter_context(mark)
+                break
+        yield where.at(port)
 
 
 class Door(ABC):
@@ -189,8 +161,14 @@ class UnixDoor(Door):
         path = Path(where.path)
         _check_folder(where, path.parent)
         _remove_stale(where, path)
-        sock = _bind(where)
-        _listen(where, sock)
+        sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            sock.bind(where.path)
+            sock.listen(_BACKLOG)
+        except OSError as error:
+            sock.close()
+            raise _cannot_listen(where, error) from error
+        sock.setblocking(False)
         super().__init__(str(where), sock)
         self._path = where.path
         self._file = _file_identity(where.path)
@@ -217,22 +195,27 @@ class UnixDoor(Door):
 class TcpDoor(Door):
     """A port; everybody who proves the run's secret may come in."""
 
-    def __init__(self, where: TcpAddress, security: Security) -> None:
-        """Take the port.
+    def __init__(self, where: TcpListening, security: Security) -> None:
+        """Take a port.
 
         Raises:
-            UsageError: somebody listens there, or the host is not one of this machine; or
-                TLS is needed, and the library for its certificate is not installed.
+            UsageError: somebody listens there, at all of a range, or the address is none of
+                this machine's; or TLS is needed, and the library for its certificate is not
+                installed.
         """
-        way = security.way_to(where)
+        way = security.way_to(where.reached)
+        if way == "local" and not is_loopback(where.bound):
+            raise UsageError(
+                f"{where}: others can reach it, and would be told an address of this "
+                "machine alone: name the one that they reach"
+            )
         self._certificate: Certificate | None = None
         if way == "tls":
             from paceline.transport.streams import tls  # noqa: PLC0415  (loads ssl)
 
             self._certificate = tls.Certificate(str(where))
-        sock = _bind(where)
-        _listen(where, sock)
-        address = TcpAddress(where.host, sock.getsockname()[1])
+        sock, self._mark = _take(where, _BACKLOG)
+        address = where.at(sock.getsockname()[1]).reached
         super().__init__(str(address), sock, security, way)
         if way != "tls" and not address.is_loopback:
             logger.warning(
@@ -262,76 +245,68 @@ class TcpDoor(Door):
         return _place(sock.getsockname())
 
     def vacate(self) -> None:
-        """Nothing to do: the port is free when the socket is closed."""
+        """The port is free when the socket is closed."""
         # A socket that is shut down listens no more, whoever still waits at it.
         with contextlib.suppress(OSError):
             self.socket.shutdown(socket.SHUT_RDWR)
+        if self._mark is not None:
+            self._mark.close()
 
 
-def _open(where: UnixAddress | TcpAddress) -> socket.socket:
-    family = socket.AF_UNIX
-    if isinstance(where, TcpAddress):
-        family = socket.AF_INET6 if ":" in where.host else socket.AF_INET
-    return socket.socket(family, socket.SOCK_STREAM)
+def _take(
+    where: TcpListening, backlog: int | None = None
+) -> tuple[socket.socket, socket.socket | None]:
+    """A socket at the first free port, and the port's mark if it is of a range.
+
+    It listens with a ``backlog``, and does not block then.
+    """
+    for port in range(where.first, where.last + 1):
+        mark = _mark(port) if where.is_range else None
+        if mark is None and where.is_range:
+            continue
+        try:
+            return _bind(where.bound, port, backlog), mark
+        except OSError as error:
+            if mark is not None:
+                mark.close()
+            if not where.is_range or error.errno != errno.EADDRINUSE:
+                raise _cannot_listen(TcpAddress(where.bound, port), error) from error
+    raise UsageError(
+        f"{where.bound}: somebody has each of its ports {where.first}-{where.last} "
+        "(--ports), and each coordinator, server and host of a job needs one, and each "
+        "trainer that others call: name a wider range, or end who has them (ss -ltnp "
+        "tells)"
+    )
 
 
-def _connect(
-    sock: socket.socket, where: UnixAddress | TcpAddress, timeout_s: float
-) -> None:
+def _mark(port: int) -> socket.socket | None:
+    """The mark of a port, held by who has the socket; None: somebody else has it."""
+    mark = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     try:
-        if isinstance(where, UnixAddress):
-            # A full backlog is waited for by the kernel, which a time-out bounds.
-            whole = int(timeout_s)
-            timeval = struct.pack("@ll", whole, max(1, int((timeout_s - whole) * 1e6)))
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, timeval)
-            sock.connect(where.path)
-            return
-        sock.settimeout(max(timeout_s, 1e-3))  # zero would mean: do not wait at all
-        sock.connect((where.host, where.port))
-    except BlockingIOError as error:
-        raise DeadlineExceeded(
-            f"{where}: the listener accepts nobody within {timeout_s:.3g} s"
-        ) from error
-    except TimeoutError as error:
-        raise DeadlineExceeded(
-            f"{where}: nothing answers within {timeout_s:.3g} s"
-        ) from error
-    except OSError as error:
-        raise PeerLost(
-            f"{where}: nobody listens there ({error.strerror}); its role has not started "
-            "yet, or has gone"
-        ) from error
-    # A port of this host that nobody listens at can be the one the kernel calls from.
-    if sock.getsockname() == sock.getpeername():
-        raise PeerLost(f"{where}: nobody listens there (it called itself)")
+        mark.bind(f"\0paceline-port-{port}")
+    except OSError:
+        mark.close()
+        return None
+    return mark
 
 
-def _bind(where: UnixAddress | TcpAddress) -> socket.socket:
-    """A socket with the address, not yet listening."""
-    sock = _open(where)
+def _bind(bound: str, port: int, backlog: int | None) -> socket.socket:
+    """A socket at a port, listening if there is a backlog."""
+    sock = socket.socket(socket.AF_INET6 if ":" in bound else socket.AF_INET)
     try:
-        if isinstance(where, UnixAddress):
-            sock.bind(where.path)
-            return sock
         # Two may have a port while neither listens: one that holds it, and one to be.
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if sock.family == socket.AF_INET6:
-            # Otherwise IPv4 comes in under addresses that its other end does not know.
-            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-        sock.bind((where.host, where.port))
-    except OSError as error:
+            is_v6_only = bound != _EVERYWHERE
+            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, is_v6_only)
+        sock.bind((bound, port))
+        if backlog is not None:
+            sock.listen(backlog)
+            sock.setblocking(False)
+    except BaseException:
         sock.close()
-        raise _cannot_listen(where, error) from error
+        raise
     return sock
-
-
-def _listen(where: UnixAddress | TcpAddress, sock: socket.socket) -> None:
-    try:
-        sock.listen(_BACKLOG)
-        sock.setblocking(False)
-    except OSError as error:
-        sock.close()
-        raise _cannot_listen(where, error) from error
 
 
 def _cannot_listen(where: UnixAddress | TcpAddress, error: OSError) -> UsageError:
@@ -345,6 +320,8 @@ def _cannot_listen(where: UnixAddress | TcpAddress, error: OSError) -> UsageErro
 def _place(name: tuple[str, int]) -> bytes:
     """A socket's name as bytes: both ends must come to the same ones."""
     host = ipaddress.ip_address(name[0].partition("%")[0])
+    # Where IPv4 comes in through an IPv6 socket its other end knows of IPv4 alone.
+    host = getattr(host, "ipv4_mapped", None) or host
     return host.packed + name[1].to_bytes(2, "big")
 
 

@@ -1,0 +1,65 @@
+"""What a machine says of itself that joins a job."""
+
+import pytest
+
+from paceline.cli import host as host_command
+from paceline.launch.hosts import HostPlan
+from paceline.transport.address import TcpAddress
+from paceline.transport.handshake import Secret
+from tests.cli.running import exit_code
+
+
+@pytest.fixture
+def plans(monkeypatch: pytest.MonkeyPatch) -> list[HostPlan]:
+    """Of hosts that would have joined."""
+    made: list[HostPlan] = []
+
+    def wait_host(plan: HostPlan, *_: object) -> str:
+        made.append(plan)
+        return "the job is over"
+
+    monkeypatch.setenv("PACELINE_SECRET", Secret.fresh().text())
+    monkeypatch.setattr(host_command, "wait_host", wait_host)
+    return made
+
+
+def test_a_host_is_reached_by_its_way_to_the_launcher(
+    monkeypatch: pytest.MonkeyPatch, plans: list[HostPlan]
+) -> None:
+    assert exit_code(monkeypatch, "host", "--join", "127.0.0.1:7070") == 0
+
+    [plan] = plans
+    assert plan.launcher == TcpAddress("127.0.0.1", 7070)
+    assert str(plan.own) == "tcp:127.0.0.1:0"
+
+
+def test_flags_say_otherwise_and_so_does_the_environment(
+    monkeypatch: pytest.MonkeyPatch, plans: list[HostPlan]
+) -> None:
+    monkeypatch.setenv("PACELINE_ADVERTISE", "b.example")
+    monkeypatch.setenv("PACELINE_PORTS", "7100-7109")
+    monkeypatch.setenv("PACELINE_NETWORK", "lo")
+    join = ["host", "--join", "launcher.example:7070"]
+
+    assert exit_code(monkeypatch, *join) == 0
+    flags = ["--advertise", "c.example", "--network", "127.0.0.0/8", "--ports", "1-2"]
+    assert exit_code(monkeypatch, *join, *flags) == 0
+
+    owns = [str(plan.own) for plan in plans]
+    assert owns == ["tcp:b.example:7100-7109@127.0.0.1", "tcp:c.example:1-2@127.0.0.1"]
+    assert plans[0].launcher == TcpAddress("launcher.example", 7070)
+
+
+def test_who_would_be_reached_by_nobody_is_told_what_it_has(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    plans: list[HostPlan],
+) -> None:
+    options = ["--join", "launcher.example:7070", "--network", "lo"]
+
+    assert exit_code(monkeypatch, "host", *options) == 2
+
+    assert (
+        "--network lo: 127.0.0.1 is this machine for everybody" in capsys.readouterr().err
+    )
+    assert not plans

@@ -125,5 +125,7 @@ def test_a_launcher_whose_name_is_not_known_yet_is_waited_for(
     assert said == [f"waiting for {at}: the name leads nowhere"]
 
     ways = [PeerLost("the name leads nowhere")]
-    with pytest.raises(JobFailed, match="no launcher is found at .* within 30 s: the name"):
+    with pytest.raises(
+        JobFailed, match=r"no launcher is found at .* within 30 s: the name"
+    ):
         wait_own_host(launcher, 30.0, said.append, clock)

@@ -93,7 +93,7 @@ def test_the_environment_of_a_machine_says_it_as_well(
         (["--ports", "7100-7109"], "--ports belong to --listen or --hosts"),
         (["--network", "eth0"], "--ports belong to --listen or --hosts"),
         (["--listen", ":7070"], "--listen :7070 stands for all addresses of this machine"),
-        (["--listen", ":7070", "--network", "192.0.2.0/24"], "and there is none"),
+        (["--listen", ":7070", "--network", "240.0.0.0/24"], "and there is none"),
         (["--listen", ":7070", "--ports", "7100"], "--ports 7100: expected a range"),
         (["--hosts", "a,a"], "a stands there twice"),
         (["--hosts=-oProxyCommand=x"], "got '-oProxyCommand=x'"),

@@ -1,11 +1,10 @@
 """A job over machines whose addresses are not the simple case counts exactly."""
 
 import contextlib
-import socket
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import psutil
 import pytest
 
 from paceline.testing.machines import Machines
@@ -13,10 +12,25 @@ from paceline.testing.relay import Relay
 from tests.system.hosts import HostedJob, within
 
 pytestmark = [pytest.mark.slow, pytest.mark.system, pytest.mark.timeout(0)]
-SHORT = ("--records", "1600", "--epochs", "1")
+SHORT = ("--records", "1600", "--epochs", "1", "--sleep-ms", "40")
 OPTIONS = ("--trainers", "3", "--servers", "2", "--await-hosts", "2")
 PORTS = range(7100, 7106)
 RANGE = ("--ports", f"{PORTS[0]}-{PORTS[-1]}")
+
+# Before anything else in each process: names that this machine does not know.
+RESOLVER = """
+import socket
+
+known, ask = {known}, socket.getaddrinfo
+
+
+def getaddrinfo(name, *rest, **more):
+    hosts = known.get(name, [name])
+    return [one for host in hosts for one in ask(host, *rest, **more)]
+
+
+socket.getaddrinfo = getaddrinfo
+"""
 
 Begin = Callable[..., HostedJob]
 
@@ -48,22 +62,22 @@ def test_machines_of_ipv6_alone_and_a_range_of_ports(begin: Begin) -> None:
         assert job.address == f"[{machines[0].ipv6}]:7070"
         agent = job.host("--network", "fd00::/8", *RANGE)
 
-        status = within(90.0, "both hosts serve", lambda: served(job, machines))
+        hosts = [f"tcp:[{machine.ipv6}]:" for machine in machines]
+        served = within(90.0, "both serve", lambda: serve(job, *hosts))
         assert job.end()["exact"]
         assert agent.wait(10.0) == 0
-        ports = {int(address.rpartition(":")[2]) for address in status}
-        assert ports <= set(PORTS)
+        assert {int(address.rpartition(":")[2]) for address in served} <= set(PORTS)
         assert f"host-1 has joined: agent-1, tcp:[{machines[1].ipv6}]:71" in job.said()
 
 
-def served(job: HostedJob, machines: Machines) -> set[str]:
-    """Addresses of servers, once each machine has one."""
+def serve(job: HostedJob, *hosts: str) -> set[str]:
+    """Addresses of servers, once each of ``hosts`` has one; empty before."""
     found = {
         process["address"]
         for process in job.status().get("processes", ())
-        if process["role"] == "server" and process["address"]
+        if process["role"] == "server"
     }
-    return found if all(any(m.address in one for one in found) for m in machines) else set()
+    return found if all(host in " ".join(found) for host in hosts) else set()
 
 
 @pytest.mark.usefixtures("needs_machines")
@@ -78,6 +92,8 @@ def test_a_launcher_behind_forwarded_ports(begin: Begin, three: Machines) -> Non
         assert job.address == f"{between.ipv4}:7070"
         agent = job.host()
 
+        hosts = [f"tcp:{machine.ipv4}:" for machine in (between, host)]
+        within(90.0, "both serve", lambda: serve(job, *hosts))
         assert job.end()["exact"]
         assert agent.wait(10.0) == 0
         assert f"host-1 has joined: agent-1, tcp:{host.ipv4}:" in job.said()
@@ -98,18 +114,25 @@ def test_who_advertises_what_does_not_lead_to_it_is_refused_with_both_addresses(
     assert "with --advertise" in said
 
 
-def test_machines_are_found_by_name(begin: Begin) -> None:
-    name = socket.gethostname()
-    own = {one.address for all_ in psutil.net_if_addrs().values() for one in all_}
-    with contextlib.suppress(OSError):
-        own &= {str(found[4][0]) for found in socket.getaddrinfo(name, 0)}
-    if not own or own <= {"127.0.0.1", "127.0.1.1", "::1"}:
-        pytest.skip("this machine is not found by its name")
-    job = begin("--listen", ":0", "--advertise", name)
-    assert job.address.startswith(f"{name.lower()}:")
+@pytest.mark.usefixtures("needs_machines")
+def test_machines_that_are_known_by_name_alone(
+    begin: Begin, three: Machines, tmp_path: Path
+) -> None:
+    """IPv6 leads nowhere there, though the names have it."""
+    known = {
+        "launcher.test": ["fd00:dead::1", three[0].ipv4],
+        "host.test": ["fd00:dead::2", three[1].ipv4],
+    }
+    (tmp_path / "sitecustomize.py").write_text(RESOLVER.format(known=known))
+    path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
+    named = {"PYTHONPATH": path, "PACELINE_ADVERTISE": "launcher.test"}
+    job = begin("--listen", ":7070", machines=three, environment=named)
+    assert job.address == "launcher.test:7070"
 
-    agent = job.host("--advertise", name)
+    agent = job.host(environment={**named, "PACELINE_ADVERTISE": "host.test"})
 
+    where = "tcp:launcher.test:", "tcp:host.test:"
+    within(90.0, "both serve", lambda: serve(job, *where))
     assert job.end()["exact"]
     assert agent.wait(10.0) == 0
-    assert f"host-1 has joined: agent-1, tcp:{name.lower()}:" in job.said()
+    assert "host-1 has joined: agent-1, tcp:host.test:" in job.said()

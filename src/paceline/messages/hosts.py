@@ -25,8 +25,8 @@ tells all that it has started."""
 class JoinHost(Message, frozen=True):
     """Become a host of the job; a repeat with the same ``token`` changes nothing.
 
-    ``name`` is what the machine calls itself, ``address`` its own towards the launcher: an
-    IP address. Answered by `HostJoined`.
+    ``name`` is what the machine calls itself, ``address`` where all others reach it.
+    Answered by `HostJoined`.
     """
 
     token: str

@@ -11,6 +11,7 @@
     opening      a run lets other machines in
     sameness     whether a machine has what the job was started with
     ssh          hosts that the launcher starts
+    coming       how a host finds its launcher, and joins
     agent        what ``paceline host`` does
 """
 
@@ -19,15 +20,16 @@ from typing import TYPE_CHECKING
 from paceline.lazy_names import loader
 
 if TYPE_CHECKING:
-    from paceline.launch.hosts.agent import HostPlan, wait_host, wait_own_host
+    from paceline.launch.hosts.agent import wait_host
+    from paceline.launch.hosts.coming import HostPlan, wait_own_host
     from paceline.launch.hosts.door import HostsDoor
     from paceline.launch.hosts.opening import Listening, open_door, require_shared
     from paceline.launch.hosts.ssh import SshWish, address_towards, parse_hosts
 
 _LAZY = {  # {name: the module that defines it}: most runs have one machine
-    "HostPlan": "paceline.launch.hosts.agent",
+    "HostPlan": "paceline.launch.hosts.coming",
     "wait_host": "paceline.launch.hosts.agent",
-    "wait_own_host": "paceline.launch.hosts.agent",
+    "wait_own_host": "paceline.launch.hosts.coming",
     "HostsDoor": "paceline.launch.hosts.door",
     "Listening": "paceline.launch.hosts.opening",
     "open_door": "paceline.launch.hosts.opening",

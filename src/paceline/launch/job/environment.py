@@ -5,7 +5,7 @@ PACELINE_RUN          id of the run; a connection of another run is refused
 PACELINE_ROLE         role id of the process, e.g. ``trainer-1``
 PACELINE_JOB_DIR      the job folder
 PACELINE_COORDINATOR  address of the coordinator
-PACELINE_ADDRESS      where the process listens; a trainer finds a place by itself
+PACELINE_ADDRESS      where the process listens; a trainer may find a place by itself
 PACELINE_SECRET       secret of the run, where roles listen at TCP ports
 PACELINE_SECRET_FILE  a file that holds it, for whoever starts a job or a host by hand
 PACELINE_HOST         what its machine is called, in a job of several
@@ -17,8 +17,8 @@ PACELINE_RANK         which of them this one is; 0 leads
 ====================  ==============================================================
 
 A user sets ``PACELINE_JOB_DIR`` at most, where an embedded job goes, ``PACELINE_QUIET``, so
-that it says only what goes wrong, and ``PACELINE_SHARED_MEMORY``
-(`paceline.transport.shared_memory`).
+that it says only what goes wrong, ``PACELINE_SHARED_MEMORY``
+(`paceline.transport.shared_memory`), and what `paceline.launch.job.own` reads.
 
 Pure, but for a secret that lies in a file: the environment is an argument.
 """

@@ -168,7 +168,8 @@ def _may_be(name: str, host: str) -> bool:
 
 def _by_turns(hosts: Sequence[str]) -> list[str]:
     """Each once, in the order given, but that families take turns."""
-    first, other = [], []
+    first: list[str] = []
+    other: list[str] = []
     for host in dict.fromkeys(hosts):
         (first if (":" in host) == (":" in hosts[0]) else other).append(host)
     pairs = zip_longest(first, other)

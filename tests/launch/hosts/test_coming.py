@@ -16,8 +16,8 @@ from paceline.errors import (
     TransportError,
     UsageError,
 )
-from paceline.launch.hosts import agent
-from paceline.launch.hosts.agent import HostPlan, wait_joined, wait_own_host
+from paceline.launch.hosts import coming
+from paceline.launch.hosts.coming import HostPlan, wait_joined, wait_own_host
 from paceline.launch.processes import Interrupts
 from paceline.messages.hosts import HostJoined, HostScript, JoinHost
 from paceline.messages.shared import Refusal
@@ -118,8 +118,8 @@ def test_a_launcher_whose_name_is_not_known_yet_is_waited_for(
         return found
 
     launcher = TcpAddress("launcher.example", 7070)
-    monkeypatch.setattr(agent, "own_host", way)
-    monkeypatch.setattr(agent, "AGAIN_FOUND_S", 0.0)
+    monkeypatch.setattr(coming, "own_host", way)
+    monkeypatch.setattr(coming, "LOOK_AGAIN_S", 0.0)
     assert wait_own_host(launcher, 70.0, said.append, clock) == "10.0.0.2"
     at = "the launcher at tcp:launcher.example:7070"
     assert said == [f"waiting for {at}: the name leads nowhere"]

@@ -1,0 +1,118 @@
+"""How a host comes to its launcher: which way it is, and whether it may join.
+
+Waits: for the launcher, with deadlines, and says what for. The main thread.
+"""
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from paceline.errors import (
+    DeadlineExceeded,
+    ForeignPeer,
+    Interrupted,
+    JobFailed,
+    PeerLost,
+    TransportError,
+    UsageError,
+)
+from paceline.launch.processes import Interrupts
+from paceline.messages.hosts import HostJoined, JoinHost
+from paceline.messages.shared import Refusal
+from paceline.timing import Clock, Deadline
+from paceline.transport.address import TcpAddress, TcpListening
+from paceline.transport.handshake import Secret
+from paceline.transport.patience import PatientConnection
+from paceline.transport.streams import own_host
+
+JOIN_ANSWER_S = 15.0  # the launcher dials back meanwhile
+LOOK_S = 5.0  # for who has the launcher's name
+LOOK_AGAIN_S = 0.5
+
+
+class HostPlan(NamedTuple):
+    """What a machine brings to a job.
+
+    ``launcher`` is where the job's launcher listens, ``own`` where this machine's listeners
+    are. Nothing is heard for ``orphan_after_s``: the host ends; before it has joined, for
+    ``join_within_s``. ``is_plain``: without TLS, as the launcher has it.
+    """
+
+    launcher: TcpAddress
+    own: TcpListening
+    name: str
+    cores: int
+    secret: Secret
+    folder: Path | None = None
+    orphan_after_s: float = 300.0
+    join_within_s: float = 600.0
+    is_plain: bool = False
+
+
+def wait_own_host(
+    launcher: TcpAddress, within_s: float, say: Callable[[str], None], clock: Clock
+) -> str:
+    """This machine's address on its way to the launcher, whose name may yet lead nowhere.
+
+    Raises:
+        UsageError: there is no way.
+        JobFailed: nobody is found, or answers, in time.
+    """
+    deadline, told, pause = Deadline(clock, within_s), "", threading.Event()
+    while True:
+        try:
+            return own_host(launcher, LOOK_S)
+        except TransportError as error:
+            why = str(error)
+        if deadline.is_over():
+            raise JobFailed(
+                f"no launcher is found at {launcher} within {within_s:g} s: {why}"
+            )
+        if why != told:
+            say(f"waiting for the launcher at {launcher}: {why}")
+            told = why
+        pause.wait(LOOK_AGAIN_S)
+
+
+def wait_joined(
+    plan: HostPlan,
+    link: PatientConnection,
+    message: JoinHost,
+    interrupts: Interrupts,
+    say: Callable[[str], None],
+    clock: Clock,
+) -> HostJoined:
+    """Ask to join until the launcher says yes or no, and say what is waited for.
+
+    Raises:
+        UsageError: it says no, or has another secret.
+        JobFailed: nobody says anything in time.
+        Interrupted: this machine is told to stop.
+    """
+    deadline = Deadline(clock, plan.join_within_s)
+    told = ""
+    while not interrupts.count:
+        try:
+            answer = link.call(message, JOIN_ANSWER_S)
+        except ForeignPeer as error:
+            raise UsageError(str(error)) from error
+        except (PeerLost, DeadlineExceeded) as error:
+            answer = None
+            why = str(error)
+        if isinstance(answer, HostJoined):
+            return answer
+        if isinstance(answer, Refusal):
+            if answer.kind != "not_ready":
+                raise UsageError(answer.text)
+            why = answer.text
+        if deadline.is_over():
+            raise JobFailed(
+                f"no launcher lets this machine in at {plan.launcher} within "
+                f"{plan.join_within_s:g} s: {why}"
+            )
+        if why != told:
+            say(f"waiting for the launcher at {plan.launcher}: {why}")
+            told = why
+        link.pause()
+    raise Interrupted("this machine was told to stop, and has not joined")

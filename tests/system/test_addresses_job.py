@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -136,3 +137,17 @@ def test_machines_that_are_known_by_name_alone(
     assert "host-1 has joined: agent-1, tcp:host.test:" in job.said()
     for logs in (job.job.logs, tmp_path / "agent-1" / "logs"):
         assert list(logs.glob("server-?.log"))
+
+
+@pytest.mark.soak
+def test_a_host_without_a_free_port_leaves_the_job_to_the_others(begin: Begin) -> None:
+    with socket.socket() as last:
+        last.bind(("127.0.0.1", 7119))
+        last.listen()
+        job = begin("--servers", "4")
+        agent = job.host("--ports", "7118-7119")  # one, for the host itself
+
+        assert agent.wait(90.0) == 2
+        assert "somebody has each of its ports 7118-7119" in job.said("agent-1")
+        assert "is lost: agent-1 cannot go on: 127.0.0.1: somebody has" in job.said()
+        assert job.end()["exact"]

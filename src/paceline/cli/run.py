@@ -257,7 +257,8 @@ def _listening(
     if hosts < 1:
         raise UsageError(f"--await-hosts: expected at least 1, got {hosts}")
     address, ports = _own_address(listen, ssh, own)
-    ssh = ssh._replace(ports=ports)
+    if own[2] is not None:  # what this machine's environment says is said of it alone
+        ssh = ssh._replace(ports=ports)
     secret = given_secret(os.environ)
     return Listening(address, hosts, secret, ssh, ssh.is_plain, ports)
 

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from paceline.config import JobConfig
-from paceline.errors import JobFailed, PeerLost
+from paceline.errors import ForeignPeer, JobFailed, PeerLost, TransportError
 from paceline.launch.hosts.door import HostsDoor, Wanted
 from paceline.launch.hosts.hosted import HostedChild
 from paceline.launch.hosts.roster import Host, Roster
@@ -56,7 +56,7 @@ class Doors:
         self.job = JobDir(folder)
         self.job.logs.mkdir(parents=True)
         self.dialled: list[tuple[str, str]] = []
-        self.is_reached = True
+        self.objection: TransportError | None = None
         roster = Roster(OWN, 10.0, 0.0)
         self.door = HostsDoor(
             roster,
@@ -77,8 +77,8 @@ class Doors:
 
     def dial(self, address: str, token: str) -> Connection:
         self.dialled.append((address, token))
-        if not self.is_reached:
-            raise PeerLost("no packet gets there")
+        if self.objection is not None:
+            raise self.objection
         return cast("Connection", Reached())
 
     def ask(self, message: msgspec.Struct) -> Any:
@@ -124,17 +124,27 @@ def test_who_joins_is_dialled_back_and_told_the_job(doors: Callable[..., Doors])
     assert len(one.said) == 1
 
 
+@pytest.mark.parametrize(
+    ("objection", "why"),
+    [
+        (PeerLost("no packet gets there"), "it is not: no packet gets there"),
+        (
+            ForeignPeer("its token"),
+            "it is not: who answers there is another one: its token",
+        ),
+    ],
+)
 def test_who_cannot_be_dialled_back_is_refused_with_both_addresses(
-    doors: Callable[..., Doors],
+    objection: TransportError, why: str, doors: Callable[..., Doors]
 ) -> None:
     one = doors()
-    one.is_reached = False
+    one.objection = objection
 
     refused = one.ask(COMING)
 
     assert isinstance(refused, Refusal)
     assert "reached at tcp:10.0.0.2:5, and from here (10.0.0.1) it is not" in refused.text
-    assert "no packet gets there" in refused.text
+    assert why in refused.text
     assert "--advertise" in refused.text
 
 

@@ -101,6 +101,8 @@ def test_by_default_it_is_the_launchers_folder_with_the_launchers_programs(
     )
     plain = ssh_command(SshWish(("a",), is_plain=True), "a", "10.0.0.1:7070")
     assert " --plain " in plain[-1]
+    ranged = ssh_command(SshWish(("a",), ports=(7100, 7199)), "a", "10.0.0.1:7070")
+    assert " --ports 7100-7199 " in ranged[-1]
     assert ssh_command(SshWish(("a",)), "a", "10.0.0.1:7070")[-1].startswith(
         f"{same_place()} && exec paceline host --join 10.0.0.1:7070 "
     )

@@ -20,7 +20,7 @@ from typing import NamedTuple, final
 import msgspec
 from msgspec import structs
 
-from paceline.errors import JobFailed, TransportError
+from paceline.errors import ForeignPeer, JobFailed, TransportError
 from paceline.ids import COORDINATOR
 from paceline.launch.hosts.hosted import HostedChild
 from paceline.launch.hosts.logs import KeptLogs
@@ -256,10 +256,12 @@ class HostsDoor:
         try:
             self._dial(message.address, message.token).close()
         except TransportError as error:
+            other = "who answers there is another one: "
+            why = f"{other if isinstance(error, ForeignPeer) else ''}{error}"
             return (
                 f"the machine {message.name} asks to join and says that it is reached at "
                 f"{message.address}, and from here ({self._roster.own.address}) it is not: "
-                f"{error}; name an address of it that all machines reach, with --advertise"
+                f"{why}; name an address of it that all machines reach, with --advertise"
             )
         return None
 

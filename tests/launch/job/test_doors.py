@@ -29,6 +29,6 @@ def test_the_longest_door_has_a_path_that_the_kernel_holds() -> None:
     assert all(str(parse_address(one)) == one for one in found)
 
 
-def test_over_tcp_a_door_is_a_free_port_of_the_coordinators_host() -> None:
-    assert door_addresses(place("tcp:127.0.0.1:4711")) == ["tcp:127.0.0.1:0"]
-    assert door_addresses(place("tcp:[::1]:4711")) == ["tcp:[::1]:0"]
+def test_over_tcp_a_door_is_where_the_launcher_or_the_host_says() -> None:
+    told = place("tcp:10.0.0.1:4711")._replace(address="tcp:10.0.0.2:7100-7199")
+    assert door_addresses(told) == ["tcp:10.0.0.2:7100-7199"]

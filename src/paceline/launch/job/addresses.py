@@ -102,14 +102,11 @@ def tcp_address(option: str, text: str) -> TcpAddress:
 
 
 def door_addresses(place: Place) -> Sequence[str]:
-    """Addresses to try, in order, for a trainer's door.
+    """Addresses to try, in order, for a trainer's door: over TCP it is told one.
 
     Those with a number are for where a process of it that hangs has the other one still.
     """
     if place.address:
         return [place.address]
-    coordinator = parse_address(place.coordinator)
-    if isinstance(coordinator, TcpAddress):
-        return [str(coordinator._replace(port=0))]
     names = [place.role, *(f"{place.role}.{n}" for n in range(1, MOST_DOORS))]
     return [f"unix:{place.sockets / name}.sock" for name in names]

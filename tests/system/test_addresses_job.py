@@ -149,5 +149,5 @@ def test_a_host_without_a_free_port_leaves_the_job_to_the_others(begin: Begin) -
 
         assert agent.wait(90.0) == 2
         assert "somebody has each of its ports 7118-7119" in job.said("agent-1")
-        assert "is lost: agent-1 cannot go on: 127.0.0.1: somebody has" in job.said()
+        assert "is lost: agent-1 cannot take part: 127.0.0.1: somebody has" in job.said()
         assert job.end()["exact"]

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from paceline.errors import (
     DeadlineExceeded,
     ForeignPeer,
+    HandshakeRefused,
     Interrupted,
     JobFailed,
     PeerLost,
@@ -97,7 +98,7 @@ def wait_joined(
             answer = link.call(message, JOIN_ANSWER_S)
         except ForeignPeer as error:
             raise UsageError(str(error)) from error
-        except (PeerLost, DeadlineExceeded) as error:
+        except (PeerLost, DeadlineExceeded, HandshakeRefused) as error:
             answer = None
             why = str(error)
         if isinstance(answer, HostJoined):

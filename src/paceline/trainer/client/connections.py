@@ -26,9 +26,10 @@ class Courier:
 
     def __init__(self, coordinator: ConnectCoordinator, server: ConnectServer) -> None:
         self._connect_coordinator, self._connect_server = coordinator, server
-        self._lock = threading.Lock()  # guards the fields below
+        self._lock = threading.Lock()  # guards the fields below; nobody connects in it
         self._connections: dict[str, Connection] = {}  # {role: connection}
         self._addresses: dict[str, str] = {}  # {role: where that connection was made to}
+        self._connects: dict[str, threading.Lock] = {}  # {role: who connects to it}
         self._is_closed = False
         self.doors: Courier | None = None  # the way to other trainers, once there is one
 
@@ -40,20 +41,38 @@ class Courier:
         """
         if self.doors is not None and role_kind(role) == "trainer":
             return self.doors.reach(role, address, incarnation)
+        if (connection := self._there(role, address)) is not None:
+            return connection
         with self._lock:
-            if self._is_closed:
-                raise PeerLost("the session was closed")
-            connection = self._connections.get(role)
-            if connection is not None and self._addresses[role] == address:
+            connects = self._connects.setdefault(role, threading.Lock())
+        # To connect may take seconds where nothing answers, and beats go on meanwhile.
+        with connects:
+            if (connection := self._there(role, address)) is not None:
                 return connection
-            if connection is not None:
-                connection.close()
             if role == COORDINATOR:
                 connection = self._connect_coordinator(incarnation)
             else:
                 connection = self._connect_server(address, incarnation)
-            self._connections[role], self._addresses[role] = connection, address
+            with self._lock:
+                is_closed = self._is_closed
+                if not is_closed:
+                    self._connections[role], self._addresses[role] = connection, address
+            if is_closed:
+                connection.close()
+                raise PeerLost("the session was closed")
             return connection
+
+    def _there(self, role: str, address: str) -> Connection | None:
+        """The connection to a role at this address, if there is one; others are closed."""
+        with self._lock:
+            if self._is_closed:
+                raise PeerLost("the session was closed")
+            connection = self._connections.get(role)
+            if connection is None or self._addresses[role] == address:
+                return connection
+            del self._connections[role]
+        connection.close()
+        return None
 
     def call(
         self, role: str, address: str, incarnation: int, message: Message, timeout_s: float

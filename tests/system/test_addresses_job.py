@@ -3,7 +3,7 @@
 import contextlib
 import os
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -13,7 +13,8 @@ from paceline.testing.relay import Relay
 from tests.system.hosts import HostedJob, within
 
 pytestmark = [pytest.mark.slow, pytest.mark.system, pytest.mark.timeout(0)]
-SHORT = ("--records", "1600", "--epochs", "1", "--sleep-ms", "40")
+SHORT = ("--records", "1600", "--epochs", "1")
+SLOW = (*SHORT, "--sleep-ms", "400")  # long enough to be asked about
 OPTIONS = ("--trainers", "3", "--servers", "2", "--await-hosts", "2")
 PORTS = range(7100, 7106)
 RANGE = ("--ports", f"{PORTS[0]}-{PORTS[-1]}")
@@ -40,8 +41,8 @@ Begin = Callable[..., HostedJob]
 def begin(tmp_path: Path) -> Iterator[Begin]:
     begun: list[HostedJob] = []
 
-    def one(*options: str, **more: object) -> HostedJob:
-        begun.append(HostedJob(tmp_path, *OPTIONS, *options, script=SHORT, **more))
+    def one(*options: str, script: Sequence[str] = SHORT, **more: object) -> HostedJob:
+        begun.append(HostedJob(tmp_path, *OPTIONS, *options, script=script, **more))
         return begun[-1]
 
     yield one
@@ -59,7 +60,7 @@ def three() -> Iterator[Machines]:
 def test_machines_of_ipv6_alone_and_a_range_of_ports(begin: Begin) -> None:
     with Machines(2, ipv6_only=True) as machines:
         listen = ("--listen", ":7070", "--network", "eth0")
-        job = begin(*listen, *RANGE, machines=machines)
+        job = begin(*listen, *RANGE, script=SLOW, machines=machines)
         assert job.address == f"[{machines[0].ipv6}]:7070"
         agent = job.host("--network", "fd00::/8", *RANGE)
 
@@ -86,10 +87,11 @@ def test_a_launcher_behind_forwarded_ports(begin: Begin, three: Machines) -> Non
     launcher, host, between = three
     with contextlib.ExitStack() as relays:
         for port in (7070, *PORTS):
-            target, listen = (launcher.ipv4, port), (between.ipv4, port)
-            relays.enter_context(Relay(target, listen, machine=between))
+            inside, outside = (launcher.ipv4, port), (between.ipv4, port)
+            relays.enter_context(Relay(inside, outside, machine=between))
         told = ("--network", "eth0", "--advertise", between.ipv4)
-        job = begin("--listen", ":7070", *told, *RANGE, machines=three)
+        listen = ("--listen", ":7070", *told, *RANGE)
+        job = begin(*listen, script=SLOW, machines=three)
         assert job.address == f"{between.ipv4}:7070"
         agent = job.host()
 

@@ -72,8 +72,8 @@ def measure(link: Link, plan: Plan, seed: int = 0) -> dict[str, float]:
         "small pull": small.wall_s,
         "large pull": pull.wall_s,
         "large push": push.wall_s,
-        "large pull, processor": pull.processor_s,
-        "large push, processor": push.processor_s,
+        "large pull, processor": pull.worked_s,
+        "large push, processor": push.worked_s,
     }
 
 
@@ -81,7 +81,7 @@ class Timed(NamedTuple):
     """A trip: the median of its seconds, and this process's own for it on average."""
 
     wall_s: float
-    processor_s: float
+    worked_s: float
 
 
 def timed(trip: Callable[[], None], trips: int, warm: float) -> Timed:

@@ -16,6 +16,7 @@ from paceline.launch.hosts import HostPlan, wait_host, wait_own_host
 from paceline.launch.job import (
     OwnWish,
     ask_secret,
+    piped_secret,
     candidates,
     own_listening,
     tcp_address,
@@ -99,7 +100,7 @@ def host(  # noqa: PLR0913  (the command line has one parameter for each option)
         ),
         name=name or machine_name(),
         cores=len(os.sched_getaffinity(0)),
-        secret=ask_secret({} if end_with_stdin else os.environ),
+        secret=piped_secret() if end_with_stdin else ask_secret(os.environ),
         folder=folder,
         orphan_after_s=parse_seconds("--orphan-after", orphan_after),
         join_within_s=join_within_s,

@@ -67,6 +67,7 @@ from paceline.launch.job.naming import (
     PLAIN_HELP,
     ask_secret,
     named_job,
+    piped_secret,
     shown_name,
 )
 from paceline.launch.job.operating import (

@@ -55,4 +55,13 @@ def ask_secret(environ: Mapping[str, str]) -> Secret:
     if sys.stdin.isatty():
         return Secret.parse(getpass.getpass("the run's secret: "), "standard input")
     sys.stderr.write("paceline: reads the run's secret from standard input\n")
+    return piped_secret()
+
+
+def piped_secret() -> Secret:
+    """The secret of a run: the first line of standard input.
+
+    Raises:
+        UsageError: it is none.
+    """
     return Secret.parse(sys.stdin.readline(), "standard input")

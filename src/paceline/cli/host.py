@@ -16,9 +16,9 @@ from paceline.launch.hosts import HostPlan, wait_host, wait_own_host
 from paceline.launch.job import (
     OwnWish,
     ask_secret,
-    piped_secret,
     candidates,
     own_listening,
+    piped_secret,
     tcp_address,
 )
 from paceline.machine import machine_name

@@ -20,7 +20,16 @@ def nothing_is_caught() -> Iterator[None]:
         signal.signal(number, action)
 
 
-@pytest.mark.parametrize("number", CAUGHT)
+def test_a_scheduler_that_repeats_itself_hurries_nobody() -> None:
+    with Interrupts() as interrupts:
+        for number in (signal.SIGTERM, signal.SIGCONT, signal.SIGTERM):
+            os.kill(os.getpid(), number)
+        assert interrupts.count == 1
+        os.kill(os.getpid(), signal.SIGINT)
+        assert interrupts.count == 2
+
+
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGINT])
 def test_a_request_to_stop_is_counted(number: signal.Signals) -> None:
     with Interrupts() as interrupts:
         os.kill(os.getpid(), number)

@@ -199,6 +199,7 @@ class Interrupts:
 
     The launcher looks at ``count`` in its loop instead of being thrown out of it: so it
     always ends its children itself. Once asks for an orderly end, twice for an end at once.
+    SIGTERM counts once, however often it comes: schedulers repeat it, and nobody hurries.
 
     What is ignored when the block is entered stays ignored, and so it is for every process
     that is started meanwhile: ``nohup`` has a hang-up ignored, a shell Ctrl-C for what it
@@ -223,5 +224,8 @@ class Interrupts:
             signal.signal(number, before)
 
     def _note(self, number: int, frame: FrameType | None) -> None:
-        del number, frame
-        self.count += 1
+        del frame
+        if number == signal.SIGTERM:
+            self.count = max(self.count, 1)
+        else:
+            self.count += 1

@@ -79,7 +79,7 @@ def open_door(
     cores = len(os.sched_getaffinity(0))
     own = JoinHost(token="", name=name, address=host, cores=cores)
     roster = Roster(own, config.timeout_s, clock.now_s())
-    run_script = described(script)
+    run_script, run_versions = described(script), versions()
 
     def joined(host: Host) -> HostJoined:
         return HostJoined(
@@ -87,7 +87,7 @@ def open_door(
             config=config,
             script=run_script,
             coordinator=coordinator,
-            versions=versions(),
+            versions=run_versions,
         )
 
     ssh = SshHosts(listening.ssh, listening.hosts, folder, secret, say, clock)

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from paceline.errors import ForeignPeer, FrameRefused, HandshakeRefused
+from paceline.errors import ForeignPeer, FrameRefused, HandshakeRefused, UsageError
 from paceline.transport.greeting import Introduction, Reception
 from paceline.transport.handshake import (
     NONCE_BYTES,
@@ -171,10 +171,25 @@ def test_a_stranger_does_not_learn_which_run_this_is() -> None:
 # ------------------------------------------------------------- which secret, and how
 
 
+def rotated(new: Secret, old: Secret) -> Secret:
+    """As a file says it: the new one first, and below it the one before."""
+    return Secret.parse(f"{new.text()}\n{old.text()}\n", "a file")
+
+
+def test_a_secret_and_the_one_before_it_travel_together() -> None:
+    old, new = Secret.fresh(), Secret.fresh()
+    both = rotated(new, old)
+    assert both == new
+    assert both.previous == old
+    assert Secret.parse(both.text(), "an environment").previous == old
+    with pytest.raises(UsageError, match="and perhaps the one before it, got 194 char"):
+        Secret.parse(f"{both.text()} {new.text()}", "a file")
+
+
 def test_during_a_rotation_the_previous_secret_is_accepted_and_proved() -> None:
     old, new = Secret.fresh(), Secret.fresh()
     check = HelloCheck("run-1", "server-0", {"trainer"})
-    accepted = Security(new, old).accepted
+    accepted = Security(rotated(new, old)).accepted
     for secret in (old, new):
         theirs = Reception(check, accepted, HERE, nonce())
         assert isinstance(shake_hands(client(secret), theirs)[-1], Welcome)
@@ -183,7 +198,7 @@ def test_during_a_rotation_the_previous_secret_is_accepted_and_proved() -> None:
 def test_a_refusal_says_which_key_came_and_which_are_accepted() -> None:
     old, new, other = Secret.fresh(), Secret.fresh(), Secret.fresh()
     check = HelloCheck("run-1", "server-0", {"trainer"})
-    theirs = Reception(check, Security(new, old).accepted, HERE, nonce())
+    theirs = Reception(check, Security(rotated(new, old)).accepted, HERE, nonce())
     came, ids = other.key_id.hex(), f"{new.key_id.hex()} and {old.key_id.hex()}"
     with pytest.raises(ForeignPeer, match=f"key id {came}, those accepted have {ids}"):
         shake_hands(client(other), theirs)
@@ -201,7 +216,7 @@ def test_a_named_key_is_the_one_that_must_be_proved() -> None:
     """Who knows the previous secret cannot name the current one."""
     old, new = Secret.fresh(), Secret.fresh()
     check = HelloCheck("run-1", "server-0", {"trainer"})
-    theirs = Reception(check, Security(new, old).accepted, HERE, nonce())
+    theirs = Reception(check, Security(rotated(new, old)).accepted, HERE, nonce())
     mine = client(old)
     challenge = theirs.answer(msgspec.structs.replace(mine.hello, key=new.key_id))
     with pytest.raises(ForeignPeer, match="does not hold"):

@@ -81,13 +81,16 @@ class Secret:
     They travel from the launcher to its processes by environment, and to whoever may read
     the job folder by a file of mode 0600. They are never an argument of a program, never on
     the wire, and no log or error shows them: they print as nothing.
+
+    Listeners accept the ``previous`` one, too, if there is one: so whoever belongs to a run
+    can be given another secret one by one.
     """
 
-    __slots__ = ("_key",)
+    __slots__ = ("_key", "previous")
 
-    def __init__(self, key: bytes) -> None:
+    def __init__(self, key: bytes, previous: "Secret | None" = None) -> None:
         assert len(key) == SECRET_BYTES
-        self._key = key
+        self._key, self.previous = key, previous
 
     @classmethod
     def fresh(cls) -> "Secret":
@@ -101,21 +104,26 @@ class Secret:
         Raises:
             UsageError: it is something else; what it is, is not said.
         """
-        digits = text.strip()
+        words = text.split()
         try:
-            key = bytes.fromhex(digits)
+            keys = [bytes.fromhex(word) for word in words]
         except ValueError:
-            key = b""
-        if len(key) != SECRET_BYTES:
+            keys = []
+        if not 1 <= len(keys) <= 2 or {len(key) for key in keys} != {SECRET_BYTES}:
             raise UsageError(
-                f"{source}: expected a secret of {_DIGITS} hexadecimal digits, got "
-                f"{len(digits)} characters that are none"
+                f"{source}: expected a secret of {_DIGITS} hexadecimal digits, and perhaps "
+                f"the one before it, got {len(text.strip())} characters that are none"
             )
-        return cls(key)
+        current, *previous = keys
+        return cls(current, *map(cls, previous))
 
     def text(self) -> str:
-        """As it is handed on: 64 hexadecimal digits. For environments and files only."""
-        return self._key.hex()
+        """As it is handed on: 64 hexadecimal digits, and a blank and those of the previous.
+
+        For environments and files only.
+        """
+        before = "" if self.previous is None else f" {self.previous.text()}"
+        return f"{self._key.hex()}{before}"
 
     def sign(self, data: bytes) -> bytes:
         """HMAC-SHA256 of ``data`` under the secret (RFC 2104): 32 bytes."""
@@ -148,21 +156,21 @@ class Security(NamedTuple):
     """What closes the links of a job over TCP; others are closed by the kernel.
 
     Args:
-        secret: both ends prove it.
-        previous: a listener accepts it as well, so that the processes of a run can be given
-            another secret one by one: first those that listen.
+        secret: both ends prove it; where one listens, its previous one does as well.
         way: "plain": without TLS wherever an address is; "tls": also on loopback, behind
             which a forwarded port may be. None: as `way_to` says.
     """
 
     secret: Secret | None = None
-    previous: Secret | None = None
     way: Way | None = None
 
     @property
     def accepted(self) -> tuple[Secret, ...]:
         """The secrets of which a listener takes any; none: nothing is to be proved."""
-        return tuple(one for one in (self.secret, self.previous) if one is not None)
+        if self.secret is None:
+            return ()
+        previous = self.secret.previous
+        return (self.secret,) if previous is None else (self.secret, previous)
 
     def way_to(self, where: TcpAddress) -> Way:
         """How frames travel to an address: without a word, beyond loopback within TLS."""

@@ -54,7 +54,7 @@ def test_roles_with_the_same_word_reach_each_other(way: Way | None) -> None:
 
 
 def test_a_listener_accepts_the_secret_before_this_one_and_no_other() -> None:
-    mine = wires(COORDINATOR)._replace(previous_secret=OLD)
+    mine = wires(COORDINATOR, Secret.parse(f"{NEW.text()}\n{OLD.text()}\n", "a file"))
     service = cast(Service, Refusing())
     with mine.listen_as_coordinator("tcp:127.0.0.1:0", service) as listener:
         for secret in (OLD, NEW):

@@ -106,13 +106,12 @@ class Wires(NamedTuple):
     connect_s: float = CONNECT_S
     secret: Secret | None = None  # of the run; does not print
     near: Path | None = None  # sockets of this host, in a job of several
-    previous_secret: Secret | None = None  # that a listener accepts as well
     way: Way | None = None  # "plain": by word, without TLS; see `Security`
 
     @property
     def security(self) -> Security:
         """What closes the links over TCP."""
-        return Security(self.secret, self.previous_secret, self.way)
+        return Security(self.secret, self.way)
 
     def listen_as_coordinator(self, address: str, service: Service) -> Listener:
         """Let everyone of the run in."""

@@ -1,6 +1,8 @@
 """A host waits for its launcher, whatever keeps that from answering, and says what does."""
 
+import os
 from collections.abc import Iterator
+from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
 
@@ -16,9 +18,19 @@ from paceline.errors import (
     TransportError,
     UsageError,
 )
-from paceline.launch.hosts.agent import HostPlan, wait_joined
-from paceline.launch.processes import Interrupts
-from paceline.messages.hosts import HostJoined, HostScript, JoinHost
+from paceline.launch.hosts.agent import HostPlan, _Agent, wait_joined
+from paceline.launch.job import JobDir
+from paceline.launch.processes import Child, ForkServer, Interrupts
+from paceline.launch.processes.parent import is_gone
+from paceline.launch.processes.process import spawn
+from paceline.messages.hosts import (
+    HostJoined,
+    HostOrders,
+    HostProcess,
+    HostReport,
+    HostScript,
+    JoinHost,
+)
 from paceline.messages.shared import Refusal
 from paceline.timing import ManualClock
 from paceline.transport.address import TcpAddress
@@ -27,7 +39,13 @@ from paceline.transport.handshake import Secret
 from paceline.transport.patience import PatientConnection
 
 PLAN = HostPlan(
-    TcpAddress("10.0.0.1", 7070), "10.0.0.2", "b", 2, Secret.fresh(), join_within_s=60.0
+    TcpAddress("10.0.0.1", 7070),
+    "10.0.0.2",
+    "b",
+    2,
+    Secret.fresh(),
+    orphan_after_s=15.0,
+    join_within_s=60.0,
 )
 JOINED = HostJoined(
     host="host-1",
@@ -58,6 +76,51 @@ def waited(
     link = PatientConnection(lambda: cast("Connection", connection))
     interrupts.count = count
     return wait_joined(PLAN, link, COMING, interrupts, said.append, clock), said
+
+
+def wait_with_a_sleeper(
+    folder: Path, answers: Iterator[HostOrders | PeerLost], step_s: float
+) -> tuple[JobFailed, list[Child]]:
+    """How a host ends whose trainer sleeps, and the trainers that it has started."""
+    job, clock, started = JobDir(folder / "job"), ManualClock(), list[Child]()
+    job.claim(JOINED.config, JOINED.script.path)
+
+    def call(*_: object, **__: object) -> SimpleNamespace:
+        clock.advance(step_s)
+        answer = next(answers)
+        if isinstance(answer, TransportError):
+            raise answer
+        return SimpleNamespace(message=answer)
+
+    def start(role: str, _: object, log: Path) -> Child:
+        started.append(spawn(role, ["sleep", "1000"], {**os.environ}, log))
+        return started[-1]
+
+    connection = SimpleNamespace(call=call, close=lambda: None)
+    link = PatientConnection(lambda: cast("Connection", connection))
+    forks = cast("ForkServer", SimpleNamespace(start=start))
+    agent = _Agent(PLAN, JOINED, job, folder, forks, clock, {})
+    report = HostReport(host="host-1", token="t", running={}, ended={})
+    with pytest.raises(JobFailed) as failed:
+        agent.wait_over(link, report, Interrupts())
+    return failed.value, started
+
+
+@pytest.mark.slow
+def test_who_hears_nothing_for_too_long_ends_all_that_it_has_and_not_before(
+    tmp_path: Path,
+) -> None:
+    orders = HostOrders(processes={1: HostProcess("trainer-0", "run")})
+    lost = PeerLost("nobody answers")
+    answers = iter([orders, *[lost] * 3, orders, *[lost] * 4])  # 12 s, then 16 s
+
+    failed, started = wait_with_a_sleeper(tmp_path, answers, step_s=4.0)
+
+    assert "nothing was heard from the launcher at tcp:10.0.0.1:7070 for 15 s" in str(
+        failed
+    )
+    assert next(answers, None) is None, "it has not waited for so long"
+    assert [is_gone(child.pid) for child in started] == [True]
 
 
 def test_a_launcher_that_is_not_there_yet_is_waited_for_and_why_is_said_once() -> None:

@@ -46,9 +46,12 @@ class HostedJob:
         script: Sequence[str] = (),
         machines: Sequence[Machine] = (),
         ssh: Sequence[str] = (),
+        is_counting: bool = True,
         **more: Any,
     ) -> None:
         """Begin; ``script`` is the counting script's path, or arguments of it alone.
+
+        Another script, which is not counting, is told no place for a verdict.
 
         With ``machines`` the launcher is on the first, and each host on one of the others;
         ``ssh`` are options by which it starts hosts itself.
@@ -68,7 +71,7 @@ class HostedJob:
             "launcher",
             ["run", *(ssh or where), "--job-dir", str(self.job.path)],
             ["--checkpoints", str(folder / "cuts"), "--pace", "async", *options],
-            [*script, "--out", str(self.verdict)],
+            [*script, *(["--out", str(self.verdict)] if is_counting else [])],
             on=0,
             **more,
         )

@@ -1,6 +1,7 @@
 """A job over three machines, which are network namespaces, counts exactly."""
 
 import re
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,6 +18,10 @@ pytestmark = [
 ]
 LONG = ("--records", "9600", "--ids", "200", "--epochs", "1", "--sleep-ms", "80")
 OPTIONS = ("--trainers", "4", "--servers", "2", "--await-hosts", "3", "--timeout", "3s")
+
+
+ORPHAN_S = 15.0
+GOING_S = 8.0  # a try to reach the launcher that has begun, and an end in order
 
 
 @pytest.fixture
@@ -86,3 +91,29 @@ def test_who_hears_of_a_machine_and_is_not_heard_by_it_loses_it(
 
     assert job.end()["exact"]
     assert job.agents[0].wait(15.0) == 1
+
+
+@pytest.mark.soak
+def test_hosts_whose_launcher_is_gone_end_all_that_they_have_and_not_before(
+    tmp_path: Path, machines: Machines
+) -> None:
+    job = HostedJob(tmp_path, *OPTIONS, script=LONG, machines=machines)
+    try:
+        for _ in machines[1], machines[2]:
+            job.host("--orphan-after", f"{ORPHAN_S:g}s")
+        within(90.0, "a few records count", lambda: job.records() > 200)
+        hosts = {process["host"] for process in job.status()["processes"]}
+        assert {"agent-1", "agent-2"} < hosts
+
+        machines[0].kill()
+        gone_s = time.monotonic()
+        while time.monotonic() < gone_s + ORPHAN_S - 1.0:
+            assert all(agent.poll() is None for agent in job.agents)
+            time.sleep(0.2)
+
+        assert [agent.wait(GOING_S) for agent in job.agents] == [1, 1]
+        assert [machines[n].processes() for n in (1, 2)] == [[], []]
+        for name in ("agent-1", "agent-2"):
+            assert "nothing was heard from the launcher" in job.said(name)
+    finally:
+        job.close()

@@ -108,8 +108,8 @@ class Misfortunes:
 
     def cut_off_one(self) -> int:
         """Cut a host off for good; its number."""
-        self._wait("there are hosts", lambda: self._ready() or None)
-        number = self._random.choice(self._ready())
+        self._wait("there is a host with processes", self._at_work)
+        number = self._random.choice(self._at_work())
         self._lose(number, "cut off for good", self._job.machines[number].cut)
         return number
 
@@ -163,6 +163,9 @@ class Misfortunes:
         parted = {later.machine for later in self._later}
         return [n for n in joined if n not in parted] if len(joined) > 1 else []
 
+    def _at_work(self) -> list[int]:
+        return [n for n in self._ready() if roles_on(self._job.machines[n])]
+
     def _strikes(self) -> dict[Kind, Callable[[], bool]]:
         """{kind: what does it, and says whether there was somebody to do it to}."""
         return {
@@ -202,10 +205,9 @@ class Misfortunes:
     def _lose_one(self, kind: Kind, how: Callable[[Machine, int], None]) -> bool:
         """Lose a host, one with processes if there is one."""
         ready = self._ready()
-        at_work = [n for n in ready if roles_on(self._job.machines[n])]
         if not ready:
             return False
-        number = self._random.choice(at_work or ready)
+        number = self._random.choice(self._at_work() or ready)
         machine = self._job.machines[number]
         self._lose(number, kind, lambda: how(machine, number))
         return True

@@ -21,7 +21,7 @@ pytestmark = [
 ]
 MACHINES = 48  # one, then one for each host that comes, and no host comes back
 TIMEOUT_S = 3.0
-RECORDS = 72_000
+RECORDS = 36_000
 COUNTING = ("--records", f"{RECORDS}", "--ids", "500", "--epochs", "1", "--sleep-ms", "60")
 OPTIONS = (
     *("--trainers", "4", "--servers", "2", "--await-hosts", "3"),

@@ -72,9 +72,9 @@ def wait_hosted(
     return job
 
 
-def roles_at(job: HostedJob, name: str) -> set[str]:
+def roles_at(job: HostedJob, name: str) -> list[str]:
     """What has run on the machine of an agent."""
-    return {log.stem for log in (job.folder / name / "logs").glob("*-[0-9].log")}
+    return sorted(log.stem for log in (job.folder / name / "logs").glob("*-[0-9].log"))
 
 
 def test_one_trainer_and_two_servers_on_three_machines_train_the_bits_of_one(
@@ -85,8 +85,8 @@ def test_one_trainer_and_two_servers_on_three_machines_train_the_bits_of_one(
 
     job = wait_hosted(tmp_path / "three", machines, [SCRIPT], *options)
 
-    there = [roles_at(job, "agent-1"), roles_at(job, "agent-2")]
-    assert there == [{"server-0"}, {"server-1"}], "the trainer is with the launcher"
+    there = sorted(roles_at(job, name) for name in ("agent-1", "agent-2"))
+    assert there == [["server-0"], ["server-1"]], "the trainer is with the launcher"
     assert len(of_one) >= SERVERS
     assert digests(job.folder / "cuts") == of_one
 

@@ -105,3 +105,21 @@ def test_a_server_that_has_moved_is_looked_for_where_it_is_now() -> None:
     act.send({COORDINATOR: Beaten(timeline=0, servers=moved)})
 
     assert servers == moved
+
+
+def test_a_server_to_which_there_is_no_way_is_told_until_it_answers() -> None:
+    asking = Asking(patience_s=1.0)
+    act = asking.ask_servers({"server-0": asking.beat(), "server-1": asking.beat()})
+
+    next(act)
+    away = {"server-0": Lost("no way", is_unreached=True), "server-1": Lost("late")}
+    look = act.send(away)
+    assert isinstance(look, Ask)
+    [beat] = look.calls.values()
+    assert isinstance(beat, Beat)
+    assert beat.unreached == asking.unreached == ("server-0",)
+    act.send({COORDINATOR: Beaten(timeline=0)})
+    next(act)
+    with pytest.raises(StopIteration):
+        act.send({server: Ticked() for server in ("server-0", "server-1")})
+    assert asking.unreached == ()

@@ -29,6 +29,7 @@ from paceline.launch.job import (
     file_of,
     fresh_job_dir,
     given_secret,
+    job_of,
     require_named,
     require_script,
     require_utf8,
@@ -78,7 +79,8 @@ def run(  # noqa: PLR0913  (the command line has one parameter for each option)
         bool,
         typer.Option(
             "--resume",
-            help="Go on with the job in --job-dir; options left out are as they were.",
+            help="Go on with the job in --job-dir, or where that is lost in --checkpoints; "
+            "options left out are as they were.",
         ),
     ] = False,
     begin_anew: Annotated[
@@ -164,13 +166,17 @@ def run(  # noqa: PLR0913  (the command line has one parameter for each option)
     user_script = UserScript(script, tuple(arguments or ()), is_module)
     require_script(user_script, Path.cwd())
     require_utf8("--job-dir", str((job_dir or RUNS).absolute()))
-    if resume and job_dir is None:
-        raise UsageError("--resume goes on with a job: name its folder with --job-dir")
+    if resume and job_dir is None and checkpoints is None:
+        raise UsageError(
+            "--resume goes on with a job: name its folder with --job-dir, or where that is "
+            "lost with its machine, the place of its checkpoints with --checkpoints"
+        )
     if begin_anew and not resume:
         raise UsageError(
             "--begin-anew belongs to --resume: it lets a job whose checkpoints are gone "
             "train from the start; a new job begins there without it"
         )
+    place = _place(checkpoints)
     least, most = parse_trainers(trainers) if trainers is not None else (None, None)
     chosen = {
         "trainers": least,
@@ -183,7 +189,7 @@ def run(  # noqa: PLR0913  (the command line has one parameter for each option)
         "first_batch_s": _seconds("--first-batch", first_batch),
         "keep_cuts": keep,
         "begins_anew": begin_anew,
-        "checkpoints": _place(checkpoints),
+        "checkpoints": place,
         "disk_wait_s": _seconds("--disk-wait", disk_wait),
         "plugins": resolved(plugin, file_of(user_script)) if plugin else None,
         **_every(checkpoint_every),
@@ -191,7 +197,8 @@ def run(  # noqa: PLR0913  (the command line has one parameter for each option)
     wish = _ssh_wish(hosts, ssh, remote)._replace(is_plain=plain)
     listening = _listening(listen, await_hosts, wish, is_plain=plain)
     # Checked before a folder is made.
-    config = _config(chosen, JobDir(job_dir).read_config() if resume and job_dir else None)
+    last = _last_run(job_dir, place) if resume else None
+    config = _config(chosen, last)
     if listening is not None:
         require_shared(config)
     job = JobDir(job_dir or fresh_job_dir(RUNS, file_of(user_script), wall_time_s()))
@@ -256,6 +263,15 @@ def _tell_end(result: RunResult, *, as_json: bool) -> None:
         print(f"paceline: {said}", file=sys.stderr)
     if as_json:
         print(json.dumps(result.summary.as_dict()))
+
+
+def _last_run(job_dir: Path | None, checkpoints: str | None) -> JobConfig:
+    """The job that goes on, as its folder says it, or else its checkpoints."""
+    is_lost = job_dir is None or not JobDir(job_dir).config.exists()
+    if checkpoints is not None and is_lost:
+        return job_of(checkpoints)
+    assert job_dir is not None, "one of both is named"
+    return JobDir(job_dir).read_config()
 
 
 def _config(chosen: dict[str, Any], last: JobConfig | None) -> JobConfig:

@@ -42,7 +42,13 @@ from paceline.launch.job import (
     write_secret,
 )
 from paceline.launch.processes import Child, ForkServer, Interrupts, Watched
-from paceline.launch.supervise import CoordinatorLink, Ended, Launcher, Supervision
+from paceline.launch.supervise import (
+    CoordinatorLink,
+    Ended,
+    Launcher,
+    Start,
+    Supervision,
+)
 from paceline.machine import machine_name
 from paceline.store.journal import wait_until_free
 from paceline.timing import Clock, Deadline
@@ -131,11 +137,12 @@ def wait_local_run(
         link = CoordinatorLink(ground.to_coordinator(clock))
         supervision = ground.supervision()
 
-        def at_home(role: str) -> Child | None:
+        def at_home(wanted: Start) -> Child | None:
             assert forks is not None
+            role = wanted.role
             return forks.start(role, ground.command(role), run.job.log(role))
 
-        start: Callable[[str], Watched | None] = at_home
+        start: Callable[[Start], Watched | None] = at_home
         if reach.listening is not None:
             door = ground.open_door(stack, reach.listening, show.say, clock)
             start = partial(door.start, at_home=at_home)

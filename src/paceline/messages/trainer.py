@@ -192,7 +192,8 @@ class Beat(TrainerMessage, frozen=True):
 
     ``state`` is what the trainer is at when it does not wait; empty: as it said before.
     ``evaluated`` counts batches that needed no step: progress that no tick tells.
-    ``bounded_clock`` is what a `Tick` says, where a pace bounds it.
+    ``bounded_clock`` is what a `Tick` says, where a pace bounds it. ``unreached`` are
+    servers to which no connection can be made, of those that it waits for.
     """
 
     clock: int
@@ -200,6 +201,7 @@ class Beat(TrainerMessage, frozen=True):
     wait: Wait | None = None
     evaluated: int = 0
     bounded_clock: TrainerClock | None = None
+    unreached: tuple[str, ...] = ()
 
 
 class Beaten(Message, frozen=True):

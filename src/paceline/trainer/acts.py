@@ -62,9 +62,13 @@ class Pause(msgspec.Struct, frozen=True):
 
 
 class Lost(NamedTuple):
-    """No reply: the connection broke or the deadline passed."""
+    """No reply: the connection broke or the deadline passed.
+
+    ``is_unreached``: none could be made.
+    """
 
     reason: str
+    is_unreached: bool = False
 
 
 Replies = dict[str, Message | Lost]
@@ -114,6 +118,7 @@ class Asking:
         self.pauses = False  # leases go back before the next batch; set by beats, too
         self.now_s = 0.0  # told by whoever drives the acts
         self.servers: dict[str, str] = {}  # {server id: address}
+        self.unreached: tuple[str, ...] = ()  # of those that are waited for
         self.doors: dict[str, str] = {}  # {trainer: address}: of those in the exchange
         self.patience_s = patience_s
         self._num_posted = 0
@@ -223,12 +228,21 @@ class Asking:
     def _insist_on_all(
         self, messages: dict[str, Message], came: Replies
     ) -> Act[dict[str, Message]]:
-        replies: dict[str, Message] = {}
         if len(came) == len(messages) and _are_answers(came):
             return came  # type: ignore[return-value]  # no reply is lost
+        try:
+            return (yield from self._ask_again(messages, came))
+        finally:
+            self.unreached = ()
+
+    def _ask_again(
+        self, messages: dict[str, Message], came: Replies
+    ) -> Act[dict[str, Message]]:
+        replies: dict[str, Message] = {}
         pause_s, since_s = FIRST_PAUSE_S, self.now_s
         while True:
             waits: list[Wait] = []
+            self.unreached = _unreached(came)
             for server, reply in came.items():
                 wait = what_keeps(server, reply)
                 if wait is not None:
@@ -306,8 +320,13 @@ class Asking:
 
     def beat(self, wait: Wait | None = None) -> Beat:
         """A sign of life while something is waited for."""
-        clock, bounded = self.clock, self.bounded_clock
-        return Beat(**self.who(), clock=clock, wait=wait, bounded_clock=bounded)
+        return Beat(
+            **self.who(),
+            clock=self.clock,
+            wait=wait,
+            bounded_clock=self.bounded_clock,
+            unreached=self.unreached,
+        )
 
     def who(self) -> WhoAsks:
         """The identity that a message carries."""
@@ -330,6 +349,14 @@ def what_keeps(role: str, reply: Message | Lost) -> Wait | None:
     if isinstance(reply, Refusal) and reply.kind == "not_ready":
         return Wait(kind, reply.text, (role,))
     return None
+
+
+def _unreached(replies: Replies) -> tuple[str, ...]:
+    return tuple(
+        role
+        for role, reply in sorted(replies.items())
+        if isinstance(reply, Lost) and reply.is_unreached and role_kind(role) == "server"
+    )
 
 
 def joined(waits: Sequence[Wait]) -> Wait:

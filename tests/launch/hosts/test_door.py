@@ -16,6 +16,7 @@ from paceline.launch.hosts.hosted import HostedChild
 from paceline.launch.hosts.roster import Host, Roster
 from paceline.launch.job import JobDir
 from paceline.launch.processes import Child
+from paceline.launch.supervise import Start
 from paceline.messages.hosts import (
     AskLog,
     AskLogs,
@@ -143,13 +144,13 @@ def test_a_process_of_another_host_is_watched_like_ones_own(
 ) -> None:
     one = doors()
     one.ask(COMING)
-    assert one.door.start("trainer-0", nowhere) is None
+    assert one.door.start(Start("trainer-0", "it is time"), nowhere) is None
     orders = one.report()
     assert isinstance(orders, HostOrders)
     [number] = orders.processes
 
     one.report(running={number: 7})
-    child = one.door.start("trainer-0", nowhere)
+    child = one.door.start(Start("trainer-0", "it is time"), nowhere)
 
     assert isinstance(child, HostedChild)
     assert (child.role, child.pid) == ("trainer-0", 7)
@@ -171,17 +172,17 @@ def test_nothing_but_the_coordinator_starts_before_all_hosts_are_there(
     one = doors(hosts=2)
     at_home: list[str] = []
 
-    def start(role: str) -> Child | None:
-        at_home.append(role)
+    def start(wanted: Start) -> Child | None:
+        at_home.append(wanted.role)
         return None
 
-    one.door.start("coordinator", start)
-    one.door.start("server-0", start)
+    one.door.start(Start("coordinator", "it is time"), start)
+    one.door.start(Start("server-0", "it is time"), start)
     assert at_home == ["coordinator"]
 
     one.clock.advance(60.0)
     with pytest.raises(JobFailed, match=r"begin with 2 machines \(--await-hosts\), and 1"):
-        one.door.start("server-0", start)
+        one.door.start(Start("server-0", "it is time"), start)
 
 
 def test_logs_of_hosts_are_in_the_launchers_before_it_is_known_how_their_roles_ended(

@@ -261,3 +261,19 @@ def test_every_process_starts_once_and_ends_once(steps: list[str]) -> None:
         first, second = [change for change in life.news if change.number == number]
         assert isinstance(first, ProcessStarted)
         assert isinstance(second, ProcessEnded)
+
+
+def test_who_was_cut_off_comes_back_only_when_it_has_been_so_everywhere() -> None:
+    roster = Roster(OWN, TIMEOUT_S, 0.0)
+    first, second = joined(roster, "b", now=0.0), joined(roster, "c")
+    assert roster.place("trainer-0") == first.id
+    assert roster.place("trainer-0", is_elsewhere=True) == second.id
+    assert roster.place("trainer-0") == second.id, "a role again is where it was"
+    assert roster.place("trainer-0", is_elsewhere=True) == roster.own.id
+    assert roster.place("trainer-0", is_elsewhere=True) == first.id
+
+
+def test_on_one_machine_alone_there_is_no_elsewhere() -> None:
+    roster = Roster(OWN, TIMEOUT_S, 0.0)
+    assert roster.place("trainer-0") == roster.own.id
+    assert roster.place("trainer-0", is_elsewhere=True) == roster.own.id

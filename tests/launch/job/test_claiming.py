@@ -8,16 +8,17 @@ import shutil
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from paceline.config import JobConfig
 from paceline.errors import JobFailed, StoreError, UsageError
-from paceline.launch.job.claiming import claimed
+from paceline.launch.job.claiming import claimed, job_of
 from paceline.launch.job.commands import Command, UserScript
-from paceline.launch.job.folder import JobDir
+from paceline.launch.job.folder import JobDir, RunFile
 from paceline.launch.local import LocalRun, wait_local_run
 from paceline.launch.processes.process import Child
 from paceline.store.blobs.blobs import BlobStore
-from paceline.store.cuts.claims import newest_claim
+from paceline.store.cuts.claims import Claim, claim_place, newest_claim
 from paceline.timing import SystemClock
 from paceline.watch.progress import open_show
 
@@ -117,3 +118,54 @@ def test_a_job_of_which_nothing_is_left_says_that_it_begins_anew(tmp_path: Path)
     ]
     job.journal.touch()
     assert resumed(3) == []
+
+
+def test_a_job_whose_folder_is_lost_goes_on_by_what_its_checkpoints_say(
+    tmp_path: Path,
+) -> None:
+    place = tmp_path / "cuts"
+    run(tmp_path / "a", place, "a1")
+    shutil.rmtree(tmp_path / "a")
+    config = structs.replace(job_of(str(place)), run="a2")
+    assert (config.job, config.checkpoints) == ("a1", str(place))
+    job = JobDir(tmp_path / "b")
+    with claimed(job, config, "train.py", print, is_resumed=True):
+        second = newest_claim(BlobStore(str(place)))
+    assert second is not None
+    assert (second.job, second.run, second.folder) == ("a1", "a2", str(tmp_path / "b"))
+    assert job.read_config() == config
+    config = structs.replace(config, run="a3")  # and from there as any job
+    with claimed(job, config, "train.py", print, is_resumed=True):
+        assert job.read_config().job == "a1"
+
+
+def test_where_no_job_has_checkpoints_none_goes_on(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no job has kept checkpoints at"):
+        job_of(str(tmp_path / "cuts"))
+
+
+def test_what_a_version_before_has_claimed_asks_for_its_folder(tmp_path: Path) -> None:
+    claim = Claim(job="a", run="a1", holder="process 7 on x", folder="/jobs/a")
+    claim_place(BlobStore(str(tmp_path)), claim)
+    with pytest.raises(UsageError, match=r"run 1 of job a, .*name its folder"):
+        job_of(str(tmp_path))
+
+
+def test_the_second_launcher_of_a_job_is_told_who_runs_it_and_since_when(
+    tmp_path: Path,
+) -> None:
+    run(tmp_path / "a", tmp_path / "cuts", "a1")
+    job = JobDir(tmp_path / "a")
+    job.write_run(RunFile("a2", "tcp:127.0.0.1:1", "/nowhere", 7))
+    with (
+        job.hold(),
+        pytest.raises(UsageError, match=r"is running \(process 7, since 20\d\d-"),
+    ):
+        run(tmp_path / "a", tmp_path / "cuts", "a3", is_resumed=True)
+    config = structs.replace(job_of(str(tmp_path / "cuts")), run="a3")
+    with (
+        claimed(job, config, "train.py", print, is_resumed=True),
+        pytest.raises(UsageError, match=rf"begun at 20\d\d-.* by process {os.getpid()} on"),
+        claimed(JobDir(tmp_path / "b"), config, "train.py", print, is_resumed=True),
+    ):
+        raise AssertionError("two launchers hold one place")

@@ -11,6 +11,7 @@ from paceline.launch.job.folder import JobDir
 from paceline.launch.processes.process import Child, spawn
 from paceline.launch.processes.signals import Interrupts
 from paceline.launch.supervise.launcher import Ended, Launcher
+from paceline.launch.supervise.run_events import Start
 from paceline.launch.supervise.supervision import Supervision
 from paceline.messages.watching import Exited, JobStatus, LauncherOrders, QueueStatus
 from paceline.timing import SystemClock
@@ -96,7 +97,8 @@ class Run:
         trainers = [role for role in scripts if role.startswith("trainer")]
         self.supervision = Supervision(servers, trainers, 10.0)
 
-    def start(self, role: str) -> Child | None:
+    def start(self, wanted: Start) -> Child | None:
+        role = wanted.role
         self.asked += 1
         if self.asked <= self.not_yet:
             return None

@@ -126,6 +126,32 @@ def test_a_replaced_server_is_killed_once_and_started_again() -> None:
     assert roles(job.die("server-0", 5.3), Start) == ["server-0"]
 
 
+@pytest.mark.parametrize("role", ["server-0", "trainer-0"])
+def test_who_is_cut_off_is_killed_and_starts_elsewhere_and_no_death_counts(
+    role: str,
+) -> None:
+    job = Job()
+    for now in range(1, 9):
+        replace = {role: job.pids[role]}
+        killed = job.answer(float(now), replace=replace, cut_off=(role,))
+        assert roles(killed, Kill) == [role]
+        [start] = job.die(role, now + 0.5)
+        assert isinstance(start, Start)
+        assert (start.role, start.is_elsewhere) == (role, True)
+    [again] = job.die(role, 20.0)
+    assert isinstance(again, Start)
+    assert not again.is_elsewhere, "it died of itself"
+
+
+def test_who_is_cut_off_on_a_host_that_is_lost_starts_elsewhere() -> None:
+    job = Job()
+    pid = job.pids["trainer-0"]
+    job.answer(1.0, replace={"trainer-0": pid}, cut_off=("trainer-0",))
+    [start] = job.apply(HostLost("host-1", (Exited("trainer-0", pid, -9),)), 2.0)
+    assert isinstance(start, Start)
+    assert start.role == "trainer-0"
+
+
 def test_an_order_to_replace_a_gone_process_spares_its_successor() -> None:
     job = Job()
     gone = job.pids["server-0"]

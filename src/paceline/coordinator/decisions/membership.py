@@ -1,5 +1,7 @@
 """Losing members: what a death means for the job.
 
+Who does not reach a server that others reach is lost, too.
+
 A lost trainer's tasks wait until every server has fenced it; a lost server brings all
 servers and the queue back to the last cut, on a new timeline.
 
@@ -33,6 +35,8 @@ def lose(book: Book, loss: Loss) -> None:
     role = state.incarnations().get(loss.incarnation)
     if role is None or book.is_finishing:
         return
+    if loss.kind == "cut off":
+        book.servers.cut_off.add(role)
     if role in state.trainers:
         _lose_trainer(book, role, loss)
     else:
@@ -62,9 +66,13 @@ def look_for_losses(book: Book) -> None:
     if stalled_s >= STALL_S:
         book.members.excuse(stalled_s)
         book.deadlines.excuse(stalled_s)
+        book.reach.excuse(stalled_s)
     if not book.members.are_quiet(book.now):  # else a thousand need not be looked at
         for loss in book.members.losses(book.durable.incarnations(), book.now):
             lose(book, loss)
+    state = book.durable
+    for loss in book.reach.losses(state.trainers, state.servers, book.now):
+        lose(book, loss)
     first_batch_s = book.deadlines.first_batch_s
     for incarnation in book.deadlines.expired(book.now):
         reason = "no batch of its lease was acknowledged in time"
@@ -109,6 +117,8 @@ def _lose_trainer(book: Book, trainer: str, loss: Loss) -> None:
     info = book.members.info(loss.incarnation)
     if info is not None and info.pid and held:
         book.seen.lost(trainer, info.pid, tuple(held))
+    if info is not None and loss.kind == "cut off":
+        book.servers.to_replace[trainer] = info.pid
     returns = must_return(book, book.keeping, book.questions, loss.incarnation)
     has_set = book.seen.setter == loss.incarnation
     lost = TrainerLost(trainer, loss.incarnation, loss.kind, loss.reason, has_set)

@@ -170,7 +170,7 @@ def server_reported(book: Book, asker: Asker, report: ServerReport) -> None:
             return
         live = state.next_incarnation
         book.commit(ServerJoined(server, live))
-        book.servers.to_replace.pop(server, None)
+        book.servers.replaced(server)
         book.members.heard(live, book.now).pid = report.pid
         book.reply(ticket, Orders(incarnation=live))
         return
@@ -220,7 +220,7 @@ def answer_servers(book: Book) -> None:
 
 
 def launcher_reported(book: Book, asker: Asker, report: LauncherReport) -> None:
-    """Take note of ended processes; say which servers must be replaced."""
+    """Take note of ended processes; say which roles must be replaced."""
     for end in report.exits:
         exited(book, end)
     book.is_finishing = book.is_finishing or report.finishing
@@ -228,6 +228,7 @@ def launcher_reported(book: Book, asker: Asker, report: LauncherReport) -> None:
     orders = LauncherOrders(
         status=job_status(book),
         replace=dict(book.servers.to_replace),
+        cut_off=tuple(sorted(book.servers.cut_off)),
         trainers=book.durable.wanted_trainers,
         is_saved=book.is_saved(),
     )

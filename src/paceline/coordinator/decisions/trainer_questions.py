@@ -125,6 +125,8 @@ def _join(book: Book, asker: Asker, message: JoinTrainer) -> Message:
         book.commit(TrainerJoined(message.trainer, live))
     info = book.members.heard(live, book.now)
     info.pid, info.host, info.state = message.pid, message.host, "joined"
+    if book.servers.to_replace.get(message.trainer) != message.pid:
+        book.servers.replaced(message.trainer)
     held_up = None if book.servers_ready() else wait_of_all(book)
     if held_up is None or info.wait is None:  # else it asks again, and waits on
         info.wait, info.wait_s = held_up, book.now
@@ -251,6 +253,8 @@ def _beat(book: Book, _: Asker, message: Beat) -> Message:
     info.clock = max(info.clock, message.clock)
     info.state = message.state or info.state
     info.wait, info.wait_s = message.wait, book.now
+    reached = {s: state.servers[s] for s in message.unreached if s in state.servers}
+    book.reach.note(message.incarnation, reached, book.now)
     looks = message.wait is not None and message.wait.kind == "servers"
     return Beaten(
         timeline=state.timeline,

@@ -36,7 +36,9 @@ class ServerJoined(Outcome, frozen=True):
     incarnation: int
 
 
-LossKind = Literal["exited", "crashed", "disconnected", "silent", "expired", "replaced"]
+LossKind = Literal[
+    "exited", "crashed", "disconnected", "silent", "expired", "cut off", "replaced"
+]
 
 
 class TrainerLost(Outcome, frozen=True):

@@ -128,7 +128,8 @@ class Reports:
         self.reports: dict[str, ServerReport] = {}  # {server id: its last report}
         self.fences: dict[int, dict[str, tuple[MarkEntry, ...]]] = {}
         self.marks: dict[str, MarksReport] = {}  # {server id: after a return}
-        self.to_replace: dict[str, int] = {}  # {server id: pid of its dead process}
+        self.to_replace: dict[str, int] = {}  # {role id: pid of its dead process}
+        self.cut_off: set[str] = set()  # of these, who is to be on another host
         self._count = count
 
     def are_ready(self, state: Durable) -> bool:
@@ -147,6 +148,11 @@ class Reports:
     def last_tracked(self) -> int:
         """Number of the tracked state that they keep with the cut; 0: there is none."""
         return max((report.tracked for report in self.reports.values()), default=0)
+
+    def replaced(self, role: str) -> None:
+        """The process that was to replace another one is there."""
+        self.to_replace.pop(role, None)
+        self.cut_off.discard(role)
 
     def drop(self) -> None:
         """The timeline is left: marks and fences are told anew."""

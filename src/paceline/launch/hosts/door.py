@@ -34,6 +34,7 @@ from paceline.launch.hosts.roster import (
 )
 from paceline.launch.job import JobDir
 from paceline.launch.processes import Child
+from paceline.launch.supervise import Start
 from paceline.messages.hosts import (
     AskLog,
     AskLogs,
@@ -106,19 +107,20 @@ class HostsDoor:
         self._thread.start()
 
     def start(
-        self, role: str, at_home: Callable[[str], Child | None]
+        self, wanted: Start, at_home: Callable[[Start], Child | None]
     ) -> Child | HostedChild | None:
         """Start a role's process where it belongs; None: not yet, ask again.
 
         Raises:
             JobFailed: not as many hosts as are wanted have come in time, or can come.
         """
+        role = wanted.role
         with self._lock:
             if role != COORDINATOR and not self._has_begun():
                 return None
             number = self._starting.get(role)
             if number is None:
-                host = self._roster.place(role)
+                host = self._roster.place(role, is_elsewhere=wanted.is_elsewhere)
                 if host != self._roster.own.id:
                     self._starting[role] = self._roster.start(role, host)
                     return None
@@ -129,7 +131,7 @@ class HostsDoor:
                 return None
         if role != COORDINATOR:
             self._logs.begin(self._roster.own, role)
-        return at_home(role)
+        return at_home(wanted)
 
     def received(
         self, peer: Peer, message: msgspec.Struct, buffers: list[ByteArray], reply: Reply

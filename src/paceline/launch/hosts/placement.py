@@ -3,7 +3,8 @@
 ::
 
     coordinator    with the launcher
-    a role again   where it was, while that host is there: its files are in that memory
+    a role again   where it was, while that host is there: its files are in that memory;
+                   not where it was cut off from others
     servers        spread: where there are the fewest, then where cores are freest
     trainers       by cores: where they would share the fewest
 

@@ -102,6 +102,7 @@ class Roster:
         self._next_host, self._next_number = 1, 1
         self._wished: dict[int, _Wished] = {}
         self._at: dict[str, str] = {COORDINATOR: self._own.id}  # {role: host}
+        self._left: dict[str, set[str]] = {}  # {role: hosts where it was cut off}
         self.is_over = False
 
     @property
@@ -127,9 +128,20 @@ class Roster:
         self._hosts[host.id] = host
         return host
 
-    def place(self, role: str) -> str:
-        """The host where a role is to run from now on."""
-        cores = {host.id: host.cores for host in self._hosts.values()}
+    def place(self, role: str, *, is_elsewhere: bool = False) -> str:
+        """The host where a role is to run from now on.
+
+        ``is_elsewhere``: where it was it was cut off; it comes back there when it has
+        been so everywhere.
+        """
+        left = self._left.setdefault(role, set())
+        if is_elsewhere and role in self._at:
+            left.add(self._at.pop(role))
+        if left.issuperset(self._hosts):
+            left.clear()
+        cores = {
+            host.id: host.cores for host in self._hosts.values() if host.id not in left
+        }
         self._at[role] = place(role, self._at, cores)
         return self._at[role]
 

@@ -12,7 +12,8 @@
     naming               which job a command is for
     operating, joining   asking a running job from outside, by its folder or without
 
-`claimed` loads when it is asked for: who only asks how a job stands needs no store.
+`claimed` and `job_of` load when they are asked for: who only asks how a job stands needs no
+store.
 """
 
 from typing import TYPE_CHECKING
@@ -78,8 +79,14 @@ from paceline.launch.job.wiring import OBSERVER, Wires, way_of, wires_of
 from paceline.lazy_names import loader
 
 if TYPE_CHECKING:
-    from paceline.launch.job.claiming import claimed
+    from paceline.launch.job.claiming import claimed, job_of
 
 # Hidden from type checkers: a visible __getattr__ would make every misspelt name typed.
 if not TYPE_CHECKING:
-    __getattr__ = loader(__name__, {"claimed": "paceline.launch.job.claiming"})
+    __getattr__ = loader(
+        __name__,
+        {
+            "claimed": "paceline.launch.job.claiming",
+            "job_of": "paceline.launch.job.claiming",
+        },
+    )

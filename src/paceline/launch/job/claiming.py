@@ -5,7 +5,8 @@
     held folder -> job.json -> the place: of this job, of nobody else (`store.claims`)
                                a local one: held for the run, by a lock that falls with it
 
-A new job wants a place without any cut; one that goes on wants its own. Nothing of the
+A new job wants a place without any cut; one that goes on wants its own, in its folder or,
+where that is lost, in a new one: what the place says of the job is enough. Nothing of the
 job is started before, so that nobody loads or removes what is another one's.
 
 Waits: for storage.
@@ -31,10 +32,12 @@ from paceline.store.cuts import (
     cut_folders,
     list_cuts,
     name_owner,
+    newest_claim,
     owner_of,
     read_manifest,
     refuse_other_job,
 )
+from paceline.timing import wall_time_s
 
 LOCK: Final = ".launcher.lock"  # in a local place; no name of a store begins so
 _NAMED: Final = 3  # cuts in a message
@@ -56,7 +59,8 @@ def claimed(
 ) -> Iterator[JobConfig]:
     """Let a run be the job's; by whom the folder is held. The job as it is now.
 
-    What goes on keeps the id that the folder says; ``say`` is told what was mended.
+    What goes on keeps the id that the folder says, or that of ``config`` in a folder that
+    is yet unclaimed; ``say`` is told what was mended.
 
     Raises:
         UsageError: the folder or the place belongs to another job or another run of this
@@ -65,9 +69,14 @@ def claimed(
     """
     with contextlib.ExitStack() as stack:
         if is_resumed:
-            config = structs.replace(config, job=job.read_config().job)
+            is_elsewhere = bool(config.checkpoints) and not job.config.exists()
+            if not is_elsewhere:
+                config = structs.replace(config, job=job.read_config().job)
             is_empty = stack.enter_context(_held(job, config, is_resumed=True))
-            job.claim_again(config, script, say)
+            if is_elsewhere:
+                job.claim(config, script)
+            else:
+                job.claim_again(config, script, say)
             if is_empty:
                 say(_EMPTY.format(folder=job.path, place=job.cuts_of(config)))
         else:
@@ -80,6 +89,24 @@ def claimed(
         yield config
 
 
+def job_of(place: str) -> JobConfig:
+    """The job whose checkpoints lie in a place, as its last run was.
+
+    Raises:
+        UsageError: none does, or a version that did not keep the description.
+        StoreError: the storage fails.
+    """
+    claim = newest_claim(BlobStore(place, _PATIENCE))
+    if claim is None:
+        raise UsageError(f"--resume: no job has kept checkpoints at {place}")
+    if claim.config is None:
+        raise UsageError(
+            f"--resume: {place} belongs to {claim}, by a version of paceline that did not "
+            "keep the job's description there: name its folder with --job-dir"
+        )
+    return structs.replace(claim.config, checkpoints=place)
+
+
 @contextlib.contextmanager
 def _held(job: JobDir, config: JobConfig, *, is_resumed: bool) -> Iterator[bool]:
     """Claim the place of the job's cuts, hold a local one; yields whether all is empty."""
@@ -89,19 +116,25 @@ def _held(job: JobDir, config: JobConfig, *, is_resumed: bool) -> Iterator[bool]
     with contextlib.ExitStack() as stack:
         store.make_root()
         if store.local is not None:
-            stack.enter_context(_locked(store.local))
+            stack.enter_context(_locked(store, store.local))
         if is_resumed:
             is_empty &= not _has_own_cuts(store, config)
         else:
             _refuse_cuts(store)
-        holder = f"process {os.getpid()} on {machine_name()}"
-        mine = Claim(job=config.job, run=config.run, holder=holder, folder=str(job.path))
+        mine = Claim(
+            job=config.job,
+            run=config.run,
+            holder=f"process {os.getpid()} on {machine_name()}",
+            folder=str(job.path),
+            since=wall_time_s(),
+            config=config,
+        )
         claim_place(store, mine)
         yield is_empty
 
 
 @contextlib.contextmanager
-def _locked(place: Path) -> Iterator[None]:
+def _locked(store: BlobStore, place: Path) -> Iterator[None]:
     """Be the only launcher that uses a local place; where nothing can be locked, go on.
 
     What cannot be written is told by the claim, which comes next.
@@ -116,8 +149,8 @@ def _locked(place: Path) -> Iterator[None]:
             except BlockingIOError:
                 raise UsageError(
                     f"{place}: a job that keeps its checkpoints there is running, perhaps "
-                    f"from another copy of its folder; end it first, or name another place "
-                    f"with --checkpoints"
+                    f"from another copy of its folder ({newest_claim(store)}); end it "
+                    f"first, or name another place with --checkpoints"
                 ) from None
         yield
 

@@ -127,14 +127,23 @@ class JobDir:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise UsageError(
-                f"{self.path}: its job is running; end it first, or name another folder "
-                "with --job-dir"
+                f"{self.path}: its job is running{self._holder()}; end it first, or name "
+                "another folder with --job-dir"
             ) from None
         else:
             self._check_kinds()
             yield
         finally:
             os.close(descriptor)
+
+    def _holder(self) -> str:
+        """Who runs the job, and since when, if that can be read."""
+        with suppress(StoreError, OSError):
+            if (run := self.read_run()) is not None:
+                began_s = self.run_file.stat().st_mtime
+                moment = datetime.fromtimestamp(began_s, tz=UTC).astimezone()
+                return f" (process {run.pid}, since {moment:%Y-%m-%d %H:%M:%S})"
+        return ""
 
     def claim(self, config: JobConfig, script: str) -> None:
         """Make the folder and write ``job.json``: the folder is this job's from now on.

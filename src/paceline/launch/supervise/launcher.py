@@ -125,7 +125,7 @@ class Launcher:
     def __init__(
         self,
         supervision: Supervision,
-        start: Callable[[str], Watched | None],
+        start: Callable[[Start], Watched | None],
         job: JobDir,
         link: CoordinatorLink,
         show: Show,
@@ -133,8 +133,7 @@ class Launcher:
     ) -> None:
         """Nothing is started.
 
-        ``start`` starts the process of a role (None: not yet, ask again); ``link`` is
-        closed at the end.
+        ``start`` does so (None: not yet, ask again); ``link`` is closed at the end.
         """
         self._supervision = supervision
         self._start_role = start
@@ -240,9 +239,9 @@ class Launcher:
     def _start(self, start: Start) -> list[Decision]:
         with suppress(OSError):  # a disk that is read-only now holds no new one
             self._job.failure(start.role).unlink()
-        child = self._start_role(start.role)
+        child = self._start_role(start)
         if child is None:
-            self._held_up.append(start)
+            self._held_up.append(start._replace(is_elsewhere=False))
             return []
         self._children[start.role] = child
         started = Started(start.role, child.pid)

@@ -48,10 +48,14 @@ class RunInterrupted(NamedTuple):
 
 
 class Start(NamedTuple):
-    """Start a process of this role; none of it is left."""
+    """Start a process of this role; none of it is left.
+
+    ``is_elsewhere``: not on the host where the last one was, if there is another.
+    """
 
     role: str
     reason: str
+    is_elsewhere: bool = False
 
 
 class Kill(NamedTuple):

@@ -13,6 +13,7 @@
     interrupted           all trainers are told to leave, then a cut is taken, then the end
     a host is lost        what it had starts again at once, elsewhere; no death counts
     a server is replaced  this very process is killed; its end is like any other
+    a role is cut off     the same, and it starts on another host; no death counts
     a server is no member for two time-outs, while the coordinator answers: the same
     no answer             a coordinator that answers nothing for one time-out is killed; one
                           that starts, once it has done nothing for so long
@@ -77,6 +78,7 @@ class _Post:
         self.is_member = False  # the coordinator counts this very process
         self.uncounted_s = 0.0  # running: for how long it has not, by the answers
         self.is_killed = False
+        self.moves = False  # killed, to start on another host
         self.told_s: float | None = None  # when it was told to leave
         self.deaths = 0  # in a row, without progress
         self.lowest = 0  # work: the least since the last death
@@ -148,14 +150,15 @@ class Supervision:
     def _started(self, started: Started, now: float) -> None:
         post = self._posts[started.role]
         post.state, post.pid, post.since_s = "running", started.pid, now
-        post.is_member = post.is_killed = False
+        post.is_member = post.is_killed = post.moves = False
         post.uncounted_s = 0.0
         if post.kind == "coordinator":
             self._hearing.note_start(now)
 
     def _exited(self, exited: Exited, now: float) -> list[Decision]:
         post = self._posts[exited.role]
-        if post.kind == "trainer" and (exited.code == 0 or post.is_killed):
+        is_ended = post.is_killed and not post.moves
+        if post.kind == "trainer" and (exited.code == 0 or is_ended):
             post.state = "done"
             self._finished_s = now
             return []
@@ -164,6 +167,10 @@ class Supervision:
             return []
         if post.told_s is not None:
             del self._posts[post.role]
+            return []
+        if post.moves:
+            post.state, post.due_s = "waiting", now
+            post.reason = "it was cut off where it was"
             return []
         if post.kind == "trainer" and exited.code == PREEMPTED_EXIT_CODE:
             post.state, post.due_s = "waiting", now + PREEMPTED_S
@@ -190,7 +197,7 @@ class Supervision:
         post = self._posts[exited.role]
         if post.told_s is not None:
             del self._posts[post.role]
-        elif post.kind == "trainer" and post.is_killed:
+        elif post.kind == "trainer" and post.is_killed and not post.moves:
             post.state, self._finished_s = "done", now
         else:
             post.state, post.due_s = "waiting", now
@@ -258,7 +265,13 @@ class Supervision:
         for post in self._posts.values():
             post.is_member = members.get(post.role) == post.pid
             post.uncounted_s = 0.0 if post.is_member else post.uncounted_s + passed_s
-        replaced = {r for r, pid in orders.replace.items() if self._posts[r].pid == pid}
+        replaced = {
+            role
+            for role, pid in orders.replace.items()
+            if role in self._posts and self._posts[role].pid == pid
+        }
+        for role in replaced.intersection(orders.cut_off):
+            self._posts[role].moves = self._posts[role].state == "running"
         kills = [
             decision
             for role, post in self._posts.items()
@@ -348,7 +361,7 @@ class Supervision:
             if post.pid:
                 self.restarts[post.kind] += 1
             post.state = "starting"
-            decisions.append(Start(post.role, post.reason))
+            decisions.append(Start(post.role, post.reason, post.moves))
         return decisions
 
 

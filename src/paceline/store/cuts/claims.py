@@ -2,7 +2,8 @@
 
 ::
 
-    claims/run-000001.json    which job, which of its runs, who and where, in words
+    claims/run-000001.json    which job, which of its runs, who and where, in words;
+                              the job's description: another machine goes on by it
     claims/run-000002.json    the same job, resumed: the highest number counts
 
 A place belongs to one job for ever, as a job folder does: another job is refused, also
@@ -25,6 +26,7 @@ Waits: for storage; `foreign_cuts` reads every manifest of the place. Any thread
 
 import logging
 import re
+from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
 import msgspec
@@ -48,10 +50,15 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     holder: str  # who has begun the run, in words
     folder: str  # the job folder
     number: int = 0  # which run of the job in this place it is, from 1
+    since: float = 0.0  # seconds since 1970, for display only
+    config: JobConfig | None = None  # as the run has it; the version before did not say
 
     def __str__(self) -> str:
+        moment = datetime.fromtimestamp(self.since, tz=UTC).astimezone()
+        since = f" at {moment:%Y-%m-%d %H:%M:%S}" if self.since else ""
         return (
-            f"run {self.number} of job {self.job}, begun by {self.holder} ({self.folder})"
+            f"run {self.number} of job {self.job}, begun{since} by {self.holder} "
+            f"({self.folder})"
         )
 
 

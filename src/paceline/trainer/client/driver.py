@@ -217,6 +217,7 @@ class Driver:
             wait=self.waits.current(),
             evaluated=protocol.evaluation.evaluated,
             bounded_clock=protocol.asking.bounded_clock,
+            unreached=protocol.asking.unreached,
         )
         answer = self._call(COORDINATOR, beat, self._timeout_s)
         protocol.asking.pauses |= isinstance(answer, Beaten) and answer.pauses
@@ -333,7 +334,7 @@ class Driver:
         except _LOSSES as loss:
             if isinstance(loss, ForeignPeer) and not self._protocol.incarnation:
                 raise  # never was a member: this is not the job that the trainer is for
-            sending.replies[role] = Lost(str(loss))
+            sending.replies[role] = Lost(str(loss), is_unreached=connection is None)
             if connection is not None:
                 self._courier.drop(role, connection)
         else:

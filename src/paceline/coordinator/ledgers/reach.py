@@ -1,0 +1,78 @@
+"""Which trainers cannot reach which servers, by what they tell, and who is lost by that.
+
+::
+
+    one of several says so, the others reach it    the trainer is cut off
+    more than half of the trainers say so          the server is
+
+Both are members, heard by the coordinator: no silence tells of it. Who is lost starts
+again on another host, where there is one.
+
+Pure.
+"""
+
+from collections.abc import Mapping
+from typing import final
+
+from paceline.coordinator.ledgers.members import Loss
+from paceline.messages.waits import named
+
+_Server = tuple[str, int]  # its id and incarnation
+
+
+@final
+class Reach:
+    """What trainers have told, by incarnation, since when."""
+
+    def __init__(self, timeout_s: float) -> None:
+        """``timeout_s``: after how long in vain one of both is lost."""
+        self._timeout_s = timeout_s
+        self._since_s: dict[int, dict[_Server, float]] = {}
+
+    def note(self, trainer: int, unreached: Mapping[str, int], now: float) -> None:
+        """A trainer tells which servers, {id: incarnation}, it cannot reach just now."""
+        if unreached:
+            last = self._since_s.get(trainer, {})
+            self._since_s[trainer] = {
+                server: last.get(server, now) for server in unreached.items()
+            }
+        else:
+            self._since_s.pop(trainer, None)
+
+    def forget(self, trainer: int) -> None:
+        """It is lost or gone."""
+        self._since_s.pop(trainer, None)
+
+    def drop(self) -> None:
+        """The timeline is left: everybody looks for servers anew."""
+        self._since_s.clear()
+
+    def excuse(self, seconds: float) -> None:
+        """Nobody could be heard for so long, through no fault of theirs."""
+        for since_s in self._since_s.values():
+            for server in since_s:
+                since_s[server] += seconds
+
+    def losses(
+        self, trainers: Mapping[str, int], servers: Mapping[str, int], now: float
+    ) -> list[Loss]:
+        """Who is cut off by now, of these, {role id: incarnation}.
+
+        With a server lost all return to a cut, and what trainers have told is void.
+        """
+        cut_off: dict[int, Loss] = {}
+        roles = {incarnation: trainer for trainer, incarnation in trainers.items()}
+        for server in servers.items() if self._since_s else ():
+            away = [
+                trainer
+                for trainer, since_s in self._since_s.items()
+                if trainer in roles and now - since_s.get(server, now) >= self._timeout_s
+            ]
+            if 2 * len(away) > len(roles) > 1:
+                who = named([roles[trainer] for trainer in away])
+                reason = f"{server[0]} is not reached by {who}, of {len(roles)} trainers"
+                return [Loss(server[1], "cut off", reason)]
+            for trainer in away:
+                reason = f"{roles[trainer]} does not reach {server[0]}, which others do"
+                cut_off[trainer] = Loss(trainer, "cut off", reason)
+        return sorted(cut_off.values())

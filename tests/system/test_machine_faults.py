@@ -27,8 +27,6 @@ OPTIONS = (
     *("--trainers", "4", "--servers", "2", "--await-hosts", "3"),
     *("--timeout", f"{TIMEOUT_S:g}s", "--checkpoint-every", "2s"),
 )
-# A server that some trainers do not reach is not one of the faults yet.
-IS_ONE_OUT_OF_REACH = False
 TIMES: dict[Kind, int] = {
     "trainer killed": 10,
     "server killed": 7,
@@ -41,8 +39,6 @@ TIMES: dict[Kind, int] = {
     "way lost for a moment": 3,
     "server out of reach": 6,
 }
-if not IS_ONE_OUT_OF_REACH:
-    TIMES["way lost for a moment"] += TIMES.pop("server out of reach")
 GOING_S = 10.0  # from the end, or what an orphan waits for, to where nothing is left
 
 

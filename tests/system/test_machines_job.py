@@ -21,7 +21,7 @@ OPTIONS = ("--trainers", "4", "--servers", "2", "--await-hosts", "3", "--timeout
 
 
 ORPHAN_S = 15.0
-GOING_S = 8.0  # a try to reach the launcher that has begun, and an end in order
+GOING_S = 10.0  # a try to reach the launcher that has begun, and an end in order
 
 
 @pytest.fixture

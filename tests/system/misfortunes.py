@@ -37,6 +37,7 @@ Kind = Literal[
 POLL_S = 0.1
 MOMENT_S = 1.0  # less than any time-out
 BEYOND_S = 2.0  # longer than the time-out, so that whoever is silent is lost
+CUT_OFF_S = 15.0  # a request is given up, a connection is not made, then the time-out
 STUCK_S = 180.0  # without a fault that is due, or a host that is needed
 LAST = 0.95  # of the records: no fault comes later
 ORPHAN_S = 15.0  # when a host that hears nothing ends
@@ -178,9 +179,7 @@ class Misfortunes:
             "host unheard": lambda: self._lose_one("host unheard", self._unhear),
             "launcher unheard": lambda: self._lose_one("launcher unheard", self._mute),
             "way lost for a moment": lambda: self._part("way lost for a moment", MOMENT_S),
-            "server out of reach": lambda: self._part(
-                "server out of reach", self._timeout_s + BEYOND_S
-            ),
+            "server out of reach": lambda: self._part("server out of reach", CUT_OFF_S),
         }
 
     def _kill(self, kind: str) -> bool:

@@ -4,12 +4,14 @@ import os
 import shutil
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from paceline.testing.machines import Machines
+from tests.system.events import events_of
 from tests.system.hosts import HostedJob, within
 from tests.system.misfortunes import ORPHAN_S, Kind, Misfortunes, plan
 
@@ -51,6 +53,14 @@ def machines(monkeypatch: pytest.MonkeyPatch) -> Iterator[Machines]:
     shutil.rmtree(sockets)
 
 
+def lost(job: HostedJob) -> Counter[str]:
+    """{how members of the job were lost: how often}."""
+    kinds = ("TrainerLost", "ServerLost")
+    return Counter(
+        str(event["kind"]) for kind in kinds for event in events_of(job.job.path, kind)
+    )
+
+
 @pytest.mark.parametrize("pace", ["async", "sync:reduce=sum", "ssp:2"])
 def test_sixty_faults_between_machines_cost_no_record(
     pace: str, tmp_path: Path, machines: Machines
@@ -72,6 +82,9 @@ def test_sixty_faults_between_machines_cost_no_record(
         assert summary is not None
         assert (summary["status"], summary["records"]) == ("finished", RECORDS)
         assert misfortunes.done == TIMES
+        losses = lost(job)
+        misfortunes.note(f"lost: {losses}")
+        assert losses["cut off"], "no trainer was given up for a server that it lacks"
         reached = [machine for machine in machines if machine is not machines[last]]
         within(
             over_s + GOING_S - time.monotonic(),

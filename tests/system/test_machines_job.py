@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from paceline.machine import machine_name
 from paceline.testing.machines import Machines
+from tests.system.events import events_of
 from tests.system.hosts import HostedJob, within
 
 pytestmark = [
@@ -17,6 +19,7 @@ pytestmark = [
     pytest.mark.usefixtures("needs_machines"),
 ]
 LONG = ("--records", "9600", "--ids", "200", "--epochs", "1", "--sleep-ms", "80")
+LONGER = (*LONG, "--epochs", "3")
 OPTIONS = ("--trainers", "4", "--servers", "2", "--await-hosts", "3", "--timeout", "3s")
 
 
@@ -31,8 +34,11 @@ def machines() -> Iterator[Machines]:
 
 
 @pytest.fixture
-def job(tmp_path: Path, machines: Machines) -> Iterator[HostedJob]:
-    begun = HostedJob(tmp_path, *OPTIONS, script=LONG, machines=machines)
+def job(
+    request: pytest.FixtureRequest, tmp_path: Path, machines: Machines
+) -> Iterator[HostedJob]:
+    script = getattr(request, "param", LONG)
+    begun = HostedJob(tmp_path, *OPTIONS, script=script, machines=machines)
     begun.host()
     begun.host()
     yield begun
@@ -117,3 +123,28 @@ def test_hosts_whose_launcher_is_gone_end_all_that_they_have_and_not_before(
             assert "nothing was heard from the launcher" in job.said(name)
     finally:
         job.close()
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("job", [LONGER], indirect=True, ids=[""])
+def test_trainers_that_lack_one_server_start_where_they_reach_all_and_no_server_is_lost(
+    job: HostedJob, machines: Machines
+) -> None:
+    within(90.0, "a few records count", lambda: job.records() > 200)
+    assert {"agent-1", "agent-2"} < set(trainers_at(job))
+
+    machines[1].cut_one_way(machines[2])
+    here = [machine_name()] * 4
+    within(60.0, "all are where all is reached", lambda: trainers_at(job) == here)
+    machines[1].heal()
+
+    assert job.end()["exact"]
+    assert not events_of(job.job.path, "ServerLost")
+    lost = events_of(job.job.path, "TrainerLost")
+    assert {event["kind"] for event in lost} == {"cut off"}
+
+
+def trainers_at(job: HostedJob) -> list[str]:
+    """The machines that trainers are on, one for each."""
+    processes = job.status().get("processes", ())
+    return [process["host"] for process in processes if process["role"] == "trainer"]

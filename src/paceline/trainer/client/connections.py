@@ -1,6 +1,7 @@
 """The connections of one trainer to all others: made when needed, again after a loss.
 
-Any thread may ask for one. Waits: to connect, as long as the connector does.
+Any thread may ask for one. Waits: to connect, as long as the connector does; who asks for
+another role meanwhile, a sign of life for the coordinator perhaps, does not wait for that.
 """
 
 import threading
@@ -26,7 +27,8 @@ class Courier:
 
     def __init__(self, coordinator: ConnectCoordinator, server: ConnectServer) -> None:
         self._connect_coordinator, self._connect_server = coordinator, server
-        self._lock = threading.Lock()  # guards the fields below
+        self._making: dict[str, threading.Lock] = {}  # {role: held while it is sought}
+        self._lock = threading.Lock()  # guards all fields; nobody waits with it
         self._connections: dict[str, Connection] = {}  # {role: connection}
         self._addresses: dict[str, str] = {}  # {role: where that connection was made to}
         self._is_closed = False
@@ -40,20 +42,37 @@ class Courier:
         """
         if self.doors is not None and role_kind(role) == "trainer":
             return self.doors.reach(role, address, incarnation)
+        found = self._made(role, address)
+        if found is not None:
+            return found
+        with self._lock:
+            making = self._making.setdefault(role, threading.Lock())
+        with making:
+            return self._made(role, address) or self._make(role, address, incarnation)
+
+    def _made(self, role: str, address: str) -> Connection | None:
+        """The connection that there is; one to another address is closed."""
         with self._lock:
             if self._is_closed:
                 raise PeerLost("the session was closed")
             connection = self._connections.get(role)
-            if connection is not None and self._addresses[role] == address:
+            if connection is None or self._addresses[role] == address:
                 return connection
-            if connection is not None:
-                connection.close()
-            if role == COORDINATOR:
-                connection = self._connect_coordinator(incarnation)
-            else:
-                connection = self._connect_server(address, incarnation)
-            self._connections[role], self._addresses[role] = connection, address
-            return connection
+            del self._connections[role]
+        connection.close()
+        return None
+
+    def _make(self, role: str, address: str, incarnation: int) -> Connection:
+        if role == COORDINATOR:
+            connection = self._connect_coordinator(incarnation)
+        else:
+            connection = self._connect_server(address, incarnation)
+        with self._lock:
+            if not self._is_closed:
+                self._connections[role], self._addresses[role] = connection, address
+                return connection
+        connection.close()
+        raise PeerLost("the session was closed")
 
     def call(
         self, role: str, address: str, incarnation: int, message: Message, timeout_s: float

@@ -67,8 +67,8 @@ INSIDE: dict[str, Floors] = {
     "paceline.launch": (
         ("job",),
         ("processes",),
-        ("hosts",),
         ("supervise",),
+        ("hosts",),
         ("local", "embedded", "parting"),
         ("own_job",),
         ("connect",),

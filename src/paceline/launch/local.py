@@ -137,10 +137,13 @@ def wait_local_run(
         link = CoordinatorLink(ground.to_coordinator(clock))
         supervision = ground.supervision()
 
+        door: HostsDoor | None = None
+
         def at_home(wanted: Start) -> Child | None:
             assert forks is not None
-            role = wanted.role
-            return forks.start(role, ground.command(role), run.job.log(role))
+            role, most = wanted.role, run.config.max_trainers
+            trainers = most if door is None else door.count_here(most)
+            return forks.start(role, ground.command(role, trainers), run.job.log(role))
 
         start: Callable[[Start], Watched | None] = at_home
         if reach.listening is not None:
@@ -156,6 +159,8 @@ def wait_local_run(
             ended = launcher.wait_ended(interrupts)
         except JobFailed as error:
             ended = launcher.ended(Verdict(Ending.FAILED, str(error)))
+        if door is not None:
+            door.close()  # the last logs are there when the folder says that it is over
         return _sum_up(ended, supervision, clock.now_s() - started_s, run)
 
 
@@ -184,15 +189,13 @@ class _Ground(NamedTuple):
         what = (job, config, script)
         return open_door(stack, listening, what, coordinator, secret, say, clock)
 
-    @property
-    def threads(self) -> int:
-        """Of a trainer."""
-        config = self.run.config
+    def threads(self, trainers: int) -> int:
+        """Of a trainer, where so many are on this machine."""
         cores = len(os.sched_getaffinity(0))
-        return trainer_threads(cores, config.max_trainers * config.ranks_per_trainer)
+        return trainer_threads(cores, trainers * self.run.config.ranks_per_trainer)
 
-    def command(self, role: str) -> Command:
-        """What the process of a role runs."""
+    def command(self, role: str, trainers: int) -> Command:
+        """What the process of a role runs, where so many trainers are on this machine."""
         config, script, job, _ = self.run
         place = Place(
             config.run,
@@ -207,11 +210,12 @@ class _Ground(NamedTuple):
             machine_name() if self.has_hosts else "",
             self.is_plain,
         )
-        return role_command(place, script, self.environment, self.threads)
+        return role_command(place, script, self.environment, self.threads(trainers))
 
     def importing(self) -> dict[str, str]:
         """The environment in which is imported what all processes need."""
-        return {**self.environment, THREADS: str(self.threads)}
+        threads = self.threads(self.run.config.max_trainers)
+        return {**self.environment, THREADS: str(threads)}
 
     def to_coordinator(self, clock: Clock) -> Callable[[], Connection]:
         """Connects the launcher."""

@@ -5,7 +5,8 @@ from typing import Any
 from paceline.config import Async
 from paceline.coordinator.durable.outcomes import ServerLost, TrainerLost
 from paceline.ids import LAUNCHER
-from paceline.messages.trainer import Beat
+from paceline.messages.shared import Refusal
+from paceline.messages.trainer import Beat, JoinTrainer
 from paceline.messages.watching import LauncherReport
 
 TIMEOUT_S = 10.0
@@ -66,3 +67,19 @@ def test_a_server_that_is_reached_again_in_time_costs_nothing(make_job: Any) -> 
     beat(job, 1)
     beat(job, TIMEOUT_S - 2, trainer_1=("server-0",))
     assert {"TrainerLost", "ServerLost"}.isdisjoint(job.names())
+
+
+def test_who_wakes_up_when_its_successor_is_there_does_not_displace_it(
+    make_job: Any,
+) -> None:
+    job = opened(make_job, 1)
+    lost = job.trainers["trainer-0"]
+    job.lose("trainer-0")
+    successor = JoinTrainer(trainer="trainer-0", pid=2, host="there")
+    joined = job.get("trainer-0", successor)
+    late = JoinTrainer(trainer="trainer-0", pid=1, host="here", previous=lost)
+    refused = job.get("trainer-0", late)
+    assert isinstance(refused, Refusal)
+    assert refused.kind == "broken"
+    assert "trainer-0 is process 2 on there since" in refused.text
+    assert job.state.durable.trainers == {"trainer-0": joined.incarnation}

@@ -93,7 +93,9 @@ class Doors:
 
 
 @pytest.fixture
-def doors(tmp_path: Path) -> Iterator[Callable[..., Doors]]:
+def doors(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Callable[..., Doors]]:
     made: list[Doors] = []
 
     def make(hosts: int = 1) -> Doors:
@@ -101,15 +103,13 @@ def doors(tmp_path: Path) -> Iterator[Callable[..., Doors]]:
         return made[-1]
 
     yield make
+    monkeypatch.setattr("paceline.launch.hosts.door.TELL_S", 0.0)
     for one in made:
-        one.report()  # else closing waits until it knows
-        one.door.disconnected(PEER)
-        one.clock.advance(60.0)
         one.door.close()
 
 
-def nowhere(role: str) -> Child | None:
-    raise AssertionError(f"{role} belongs elsewhere")
+def nowhere(wanted: Start) -> Child | None:
+    raise AssertionError(f"{wanted.role} belongs elsewhere")
 
 
 def test_who_joins_is_dialled_back_and_told_the_job(doors: Callable[..., Doors]) -> None:
@@ -144,6 +144,7 @@ def test_a_process_of_another_host_is_watched_like_ones_own(
 ) -> None:
     one = doors()
     one.ask(COMING)
+    one.report()
     assert one.door.start(Start("trainer-0", "it is time"), nowhere) is None
     orders = one.report()
     assert isinstance(orders, HostOrders)

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from paceline.launch.hosts.roster import (
+    FIRST_REPORT_S,
     KILL_S,
     NEVER_RAN,
     Change,
@@ -19,6 +20,7 @@ from paceline.launch.hosts.roster import (
 from paceline.messages.hosts import HostExit, HostOrders, HostReport, JoinHost
 
 TIMEOUT_S = 10.0
+STEPS = ("start", "report", "keep", "repeat", "end", "kill", "forget", "look")
 OWN = JoinHost(token="", name="home", address="10.0.0.1", cores=2)
 
 
@@ -28,10 +30,19 @@ def coming(token: str, cores: int = 2) -> JoinHost:
 
 
 def joined(roster: Roster, token: str = "b", now: float = 0.0) -> Host:
-    """A host that was let in."""
+    """A host that was let in, and has reported."""
     host = roster.join(coming(token), now)
     assert isinstance(host, Host)
+    roster.report(report(host), now)
     return host
+
+
+def look(roster: Roster, until: float) -> list[Change]:
+    """What has changed when a launcher that does not stand still has looked until then."""
+    changes: list[Change] = []
+    for half in range(int(2 * until)):
+        changes += roster.look(half / 2)
+    return [*changes, *roster.look(until)]
 
 
 def report(
@@ -110,7 +121,7 @@ def test_a_silent_host_is_lost_with_all_it_had() -> None:
     )
     roster.report(report(host, {running: 7}), 1.0)
 
-    assert roster.look(1.0 + TIMEOUT_S - 0.1) == []
+    assert look(roster, 1.0 + TIMEOUT_S - 0.1) == []
     gone, *ends = roster.look(1.0 + TIMEOUT_S)
 
     assert isinstance(gone, HostGone)
@@ -129,7 +140,7 @@ def test_a_silent_host_is_lost_with_all_it_had() -> None:
 def test_a_lost_host_that_is_heard_again_is_told_so_and_its_token_lets_nobody_in() -> None:
     roster = Roster(OWN, TIMEOUT_S, 0.0)
     host = joined(roster)
-    roster.look(TIMEOUT_S)
+    look(roster, TIMEOUT_S)
 
     changes, told = roster.report(report(host, {1: 7}), 30.0)
 
@@ -171,7 +182,31 @@ def test_a_killed_process_of_a_host_that_does_not_answer_counts_as_ended() -> No
         roster.turn(number, "kill", 2.0)
     roster.report(report(heard, {here: 7}), 2.0 + KILL_S)
 
-    assert roster.look(2.0 + KILL_S) == [ProcessEnded(there, HostExit(7, -9), mute.id)]
+    ends = look(roster, 2.0 + KILL_S)
+    assert ends == [ProcessEnded(there, HostExit(7, -9), mute.id)]
+
+
+def test_a_launcher_that_stood_still_loses_nobody_by_it() -> None:
+    roster = Roster(OWN, TIMEOUT_S, 0.0)
+    joined(roster)
+    assert look(roster, 5.0) == []
+    assert roster.look(65.0) == []
+    assert roster.look(65.5) == []
+    for half in range(8):
+        assert roster.look(66.0 + half / 2) == []
+    assert len(roster.look(70.0)) == 1, "it was silent for 5 s before, and has been again"
+
+
+def test_a_host_is_there_once_it_has_reported() -> None:
+    roster = Roster(OWN, TIMEOUT_S, 0.0)
+    host = roster.join(coming("b", cores=64), 0.0)
+    assert isinstance(host, Host)
+    assert roster.hosts == [roster.own]
+    assert roster.place("trainer-0") == roster.own.id
+    assert look(roster, FIRST_REPORT_S - 1) == [], "it may compare files for so long"
+    [gone] = look(roster, FIRST_REPORT_S)
+    assert isinstance(gone, HostGone)
+    assert gone.reason == "it has been silent for 120 s"
 
 
 def test_a_host_is_waited_for_until_it_has_told_all_its_logs() -> None:
@@ -207,6 +242,7 @@ class Life:
     def __init__(self) -> None:
         self.roster, self.now = Roster(OWN, TIMEOUT_S, 0.0), 0.0
         self.host = joined(self.roster)
+        self.late: HostReport | None = None
         self.running: dict[int, int] = {}
         self.ended: dict[int, HostExit] = {}
         self.started: list[int] = []
@@ -217,7 +253,17 @@ class Life:
             self.started.append(self.roster.start("trainer-0", self.host.id))
 
     def report(self) -> None:
-        message = report(self.host, self.running, self.ended)
+        self.tell(report(self.host, dict(self.running), dict(self.ended)))
+
+    def keep(self) -> None:
+        """A report is sent that arrives later, and whose answer is lost."""
+        self.late = report(self.host, dict(self.running), dict(self.ended))
+
+    def repeat(self) -> None:
+        if self.late is not None:
+            self.hear(self.roster.report(self.late, self.now)[0])
+
+    def tell(self, message: HostReport) -> None:
         changes, orders = self.roster.report(message, self.now)
         self.hear(changes)
         if isinstance(orders, HostOrders):
@@ -246,15 +292,16 @@ class Life:
         self.news += [change for change in changes if not isinstance(change, HostGone)]
 
 
-@given(st.lists(st.sampled_from(["start", "report", "end", "kill", "forget", "look"])))
+@given(st.lists(st.sampled_from(STEPS)))
 def test_every_process_starts_once_and_ends_once(steps: list[str]) -> None:
     """Whatever is lost or repeated: nobody hears of a start or an end twice, or of none."""
     life = Life()
     for step in steps:
-        life.now += 1.0
+        life.now += 0.5
         getattr(life, step)()
-    life.now += TIMEOUT_S
-    life.look()
+    for _ in range(int(4 * TIMEOUT_S)):
+        life.now += 0.5
+        life.look()
 
     assert len(life.news) == 2 * len(life.started)
     for number in life.started:

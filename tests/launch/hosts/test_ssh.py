@@ -83,7 +83,8 @@ def test_what_is_typed_there_has_no_secret_and_ends_with_its_stdin() -> None:
     wish = SshWish(("a",), ("ssh", "-p", "2222"), "cd x && . venv/bin/activate")
 
     assert ssh_command(wish, "a", "[fd00::1]:7070") == [
-        *("ssh", "-p", "2222", "-T", "-o", "BatchMode=yes", "a"),
+        *("ssh", "-p", "2222", "-T", "-o", "ConnectTimeout=20"),
+        *("-o", "ServerAliveInterval=15", "-o", "BatchMode=yes", "a"),
         "cd x && . venv/bin/activate && exec paceline host --join '[fd00::1]:7070' "
         "--name a --join-within 60s --end-with-stdin",
     ]
@@ -112,7 +113,7 @@ def test_the_secret_comes_by_stdin_alone(start: Callable[..., Started]) -> None:
     within(10.0, "it is read", lambda: "read: " in one.log("a"))
     before, _, read = one.log("a").partition("read: ")
     assert read.strip() == SECRET.text()
-    assert "-T -o BatchMode=yes a cd there && exec paceline host --join" in before
+    assert "-o BatchMode=yes a cd there && exec paceline host --join" in before
     assert SECRET.text() not in before
 
 
@@ -138,7 +139,7 @@ def test_a_host_that_is_not_reached_fails_the_job_in_the_words_of_ssh(
         one.hosts.check()
 
     assert str(failed.value).endswith(refused)
-    assert "ssh.sh -T -o BatchMode=yes b true" in str(failed.value)
+    assert "-o BatchMode=yes b true" in str(failed.value)
     assert one.said[1:] == [
         f"ssh to b has ended with exit code 255: {refused}; a host that is gone is not "
         "started again"

@@ -66,12 +66,12 @@ def look_for_losses(book: Book) -> None:
     if stalled_s >= STALL_S:
         book.members.excuse(stalled_s)
         book.deadlines.excuse(stalled_s)
-        book.reach.excuse(stalled_s)
+        book.unreached.excuse(stalled_s)
     if not book.members.are_quiet(book.now):  # else a thousand need not be looked at
         for loss in book.members.losses(book.durable.incarnations(), book.now):
             lose(book, loss)
     state = book.durable
-    for loss in book.reach.losses(state.trainers, state.servers, book.now):
+    for loss in book.unreached.losses(state.trainers, state.servers, book.now):
         lose(book, loss)
     first_batch_s = book.deadlines.first_batch_s
     for incarnation in book.deadlines.expired(book.now):

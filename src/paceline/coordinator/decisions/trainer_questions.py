@@ -35,7 +35,7 @@ from paceline.coordinator.durable.outcomes import (
     TrainerJoined,
     TrainerLeft,
 )
-from paceline.coordinator.ledgers import Asker, Book, Loss
+from paceline.coordinator.ledgers import Asker, Book, Loss, MemberInfo
 from paceline.coordinator.ledgers.effects import Happened
 from paceline.messages.locking import CommitStep
 from paceline.messages.meeting import AskPeers, DoorOpened, Meet
@@ -119,6 +119,8 @@ def _join(book: Book, asker: Asker, message: JoinTrainer) -> Message:
         return book.refusal("invalid", f"{asker.role} asked to join as {message.trainer}")
     if live is None or live != message.previous:
         if live is not None:
+            if (late := _why_too_late(book.members.info(live), message)) is not None:
+                return book.refusal("broken", late)
             reason = f"{message.trainer} joined again from process {message.pid}"
             lose(book, Loss(live, "replaced", reason))
         live = state.next_incarnation
@@ -142,6 +144,18 @@ def _join(book: Book, asker: Asker, message: JoinTrainer) -> Message:
         undone=tuple(state.undone),
         returned=state.returned,
         trainers=count_trainers(book),
+    )
+
+
+def _why_too_late(now: MemberInfo | None, message: JoinTrainer) -> str | None:
+    """Why who was a member before is none again: its successor is another process."""
+    if now is None or not message.previous or not now.pid:
+        return None
+    if (now.pid, now.host) == (message.pid, message.host):
+        return None
+    return (
+        f"{message.trainer} is process {now.pid} on {now.host} since; this one was lost to "
+        f"the job as incarnation {message.previous}"
     )
 
 
@@ -254,7 +268,7 @@ def _beat(book: Book, _: Asker, message: Beat) -> Message:
     info.state = message.state or info.state
     info.wait, info.wait_s = message.wait, book.now
     reached = {s: state.servers[s] for s in message.unreached if s in state.servers}
-    book.reach.note(message.incarnation, reached, book.now)
+    book.unreached.note(message.incarnation, reached, book.now)
     looks = message.wait is not None and message.wait.kind == "servers"
     return Beaten(
         timeline=state.timeline,

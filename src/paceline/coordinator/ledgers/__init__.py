@@ -18,7 +18,13 @@ Pure.
 from paceline.coordinator.ledgers.book import NOT_TRAINING, Book, PaceWish, Page
 from paceline.coordinator.ledgers.cuts import Counted, Cuts, Keeping, ManifestOrder, OpenCut
 from paceline.coordinator.ledgers.figures import Speeds
-from paceline.coordinator.ledgers.members import Loss, Members, Reports, TrainersSeen
+from paceline.coordinator.ledgers.members import (
+    Loss,
+    MemberInfo,
+    Members,
+    Reports,
+    TrainersSeen,
+)
 from paceline.coordinator.ledgers.questions import Asker, Parked, Questions
 from paceline.coordinator.ledgers.rounds import Rounds
 from paceline.coordinator.ledgers.tasks import (

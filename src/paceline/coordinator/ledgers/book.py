@@ -32,9 +32,9 @@ from paceline.coordinator.ledgers.effects import Effect, SendReply
 from paceline.coordinator.ledgers.figures import Metrics, Speeds, Training
 from paceline.coordinator.ledgers.members import Members, Reports, TrainersSeen
 from paceline.coordinator.ledgers.questions import Asker, Parked, Questions
-from paceline.coordinator.ledgers.reach import Reach
 from paceline.coordinator.ledgers.rounds import Rounds
 from paceline.coordinator.ledgers.tasks import Deadlines, TaskProgress, returned_records
+from paceline.coordinator.ledgers.unreached import Unreached
 from paceline.ids import TaskKey
 from paceline.messages.shared import Message, Refusal, RefusalKind
 from paceline.messages.watching import Resumed
@@ -179,7 +179,7 @@ class Book(Page):
         super().__init__(config, durable, now)
         self.members = Members(config.timeout_s, now)
         self.servers = Reports(config.servers)
-        self.reach = Reach(config.timeout_s)
+        self.unreached = Unreached(config.timeout_s)
         self.seen = TrainersSeen()
         self.questions = Questions()
         self.rounds = Rounds()
@@ -216,7 +216,7 @@ class Book(Page):
         self.deadlines.forget(incarnation)
         self.cutting.forget(incarnation)
         self.members.forget(incarnation)
-        self.reach.forget(incarnation)
+        self.unreached.forget(incarnation)
 
     def leave_timeline(self) -> None:
         """What was open is void."""
@@ -224,7 +224,7 @@ class Book(Page):
         self.clocks.clear()
         self.progress.clear()
         self.servers.drop()
-        self.reach.drop()
+        self.unreached.drop()
         self.seen.drop()
         self.cutting.drop()
         self.keeping.drop()

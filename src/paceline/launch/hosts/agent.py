@@ -17,7 +17,7 @@ import contextlib
 import os
 import signal
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple, final
 
@@ -26,6 +26,7 @@ from msgspec import structs
 from paceline.errors import (
     DeadlineExceeded,
     ForeignPeer,
+    HandshakeRefused,
     Interrupted,
     JobFailed,
     PacelineError,
@@ -110,10 +111,7 @@ def wait_host(
     clock: Clock,
     environment: Mapping[str, str] = os.environ,
 ) -> str:
-    """Be a host of a job until it is over; no process of it is left then.
-
-    Returns:
-        How it ended, in words: the job is over.
+    """Be a host of a job until it is over; no process of it is left then. How it ended.
 
     Raises:
         UsageError: this machine cannot take part: it is not reached, has another script,
@@ -131,25 +129,42 @@ def wait_host(
         stack.callback(link.close)
         message = JoinHost(uuid.uuid4().hex, plan.name, listener.address, plan.cores)
         joined = wait_joined(plan, link, message, interrupts, say, clock)
-        config = joined.config
-        say(f"joined as {joined.host}: run {config.run}, started with {joined.script.path}")
+        run, script = joined.config.run, joined.script.path
+        say(f"joined as {joined.host}: run {run}, started with {script}")
         report = HostReport(host=joined.host, token=message.token, running={}, ended={})
         try:
             check_same(joined, say)
+            job = stack.enter_context(_folder(plan, joined))
+            say(f"logs of its processes lie in {job.logs}")
+            sockets = stack.enter_context(hold_sockets())
+            base = {**environment, THREADS: environment.get(THREADS, "1")}
+            forks = ForkServer(base, job.log("forkserver"), clock)
+            stack.callback(forks.close)
+            agent = _Agent(plan, joined, job, sockets, forks, clock, environment)
+            return agent.wait_over(link, report, interrupts)
         except PacelineError as error:
             _part(link, report, f"{plan.name} cannot take part: {error}")
             raise
-        sockets = stack.enter_context(hold_sockets())
-        named = f"{Path(file_of(_script(joined))).stem}-{joined.host}"
-        job = JobDir(plan.folder or fresh_job_dir(RUNS, named, wall_time_s()))
-        stack.enter_context(job.hold())
-        job.claim(config, joined.script.path)
-        say(f"logs of its processes lie in {job.logs}")
-        base = {**environment, THREADS: environment.get(THREADS, "1")}
-        forks = ForkServer(base, job.log("forkserver"), clock)
-        stack.callback(forks.close)
-        agent = _Agent(plan, joined, job, sockets, forks, clock, environment)
-        return agent.wait_over(link, report, interrupts)
+
+
+@contextlib.contextmanager
+def _folder(plan: HostPlan, joined: HostJoined) -> Iterator[JobDir]:
+    """Hold a folder for what the host's processes read and write.
+
+    Raises:
+        UsageError: that of the plan is in use, or holds what another host has left.
+    """
+    script = Path(file_of(_script(joined)))
+    named = f"{script.stem}-{joined.host}{script.suffix}"
+    job = JobDir(plan.folder or fresh_job_dir(RUNS, named, wall_time_s()))
+    with job.hold():
+        if job.config.exists():
+            raise UsageError(
+                f"{job.path} holds what another host, or a job, has left: name another "
+                "folder with --folder, or leave the option out"
+            )
+        job.claim(joined.config, joined.script.path)
+        yield job
 
 
 def wait_joined(
@@ -174,7 +189,7 @@ def wait_joined(
             answer = link.call(message, JOIN_ANSWER_S)
         except ForeignPeer as error:
             raise UsageError(str(error)) from error
-        except (PeerLost, DeadlineExceeded) as error:
+        except (PeerLost, DeadlineExceeded, HandshakeRefused) as error:
             answer = None
             why = str(error)
         if isinstance(answer, HostJoined):
@@ -244,6 +259,7 @@ class _Agent:
         try:
             while not interrupts.count:
                 now = self._now(report)
+                report_by = Deadline(self._clock, REPORT_EVERY_S)
                 answer = self._ask(link, now)
                 if isinstance(answer, Refusal):
                     grace_s = 0.0  # others have their places: they would only be in the way
@@ -261,8 +277,11 @@ class _Agent:
                         f"nothing was heard from the launcher at {self._plan.launcher} for "
                         f"{self._plan.orphan_after_s:g} s (--orphan-after): all ends here"
                     )
-                is_at_rest = self._carry_out() and not is_behind
-                self._reap(REPORT_EVERY_S if is_at_rest else AGAIN_S)
+                has_news = is_behind
+                while not has_news:
+                    is_complete, has_news = self._carry_out()
+                    wait_s = report_by.remaining_s() if is_complete else AGAIN_S
+                    has_news |= self._reap(wait_s) or report_by.is_over()
             _part(link, self._now(report), f"{self._plan.name} was told to stop")
             raise Interrupted("this machine was told to stop; the job goes on without it")
         finally:
@@ -301,8 +320,8 @@ class _Agent:
         assert isinstance(answer, HostOrders | Refusal)
         return answer
 
-    def _carry_out(self) -> bool:
-        """Have what is wished for; false if something cannot be started yet."""
+    def _carry_out(self) -> tuple[bool, bool]:
+        """Have what is wished for: whether all of it is there, and whether some is new."""
         self._ended = {n: end for n, end in self._ended.items() if n in self._wished}
         for number, child in self._children.items():
             wished = self._wished.get(number)
@@ -311,17 +330,19 @@ class _Agent:
             elif wished != self._told.get(number):
                 self._told[number] = wished
                 _tell(child, wished)
-        is_complete = True
+        is_complete, has_news = True, False
+        there = {child.role for child in self._children.values()}
         for number, wished in self._wished.items():
             if number in self._children or number in self._ended:
                 continue
-            started = self._start(wished.role)
+            # Who is killed for it must be gone first: it has the address.
+            started = None if wished.role in there else self._start(wished.role)
             if started is None:
                 is_complete = False
                 continue
-            self._children[number] = started
+            self._children[number], has_news = started, True
             self._told[number] = HostProcess(wished.role, "run")
-        return is_complete
+        return is_complete, has_news
 
     def _start(self, role: str) -> Child | None:
         with contextlib.suppress(OSError):
@@ -356,7 +377,8 @@ class _Agent:
             self._addresses[role] = str(held)
         return self._addresses[role]
 
-    def _reap(self, timeout_s: float) -> None:
+    def _reap(self, timeout_s: float) -> bool:
+        """Take leave of who has ended within some time: whether somebody has."""
         by_child = {child: number for number, child in self._children.items()}
         for child in wait_any(by_child, timeout_s):
             number = by_child[child]
@@ -368,6 +390,7 @@ class _Agent:
                 failure = self._job.failure(child.role).read_bytes()
             lines = tuple(child.last_lines())
             self._ended[number] = HostExit(child.pid, status, lines, failure)
+        return len(by_child) > len(self._children)
 
 
 def _tell(child: Child, wished: HostProcess) -> None:

@@ -12,6 +12,7 @@ have left of how they failed; it lies in the job folder like that of the launche
 Waits: a thread for each host that comes, to dial it back; one that looks for lost hosts.
 """
 
+import math
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -20,7 +21,7 @@ from typing import NamedTuple, final
 import msgspec
 from msgspec import structs
 
-from paceline.errors import JobFailed, TransportError
+from paceline.errors import JobFailed, TransportError, UsageError
 from paceline.ids import COORDINATOR
 from paceline.launch.hosts.hosted import HostedChild
 from paceline.launch.hosts.logs import KeptLogs
@@ -162,7 +163,9 @@ class HostsDoor:
             self._changed.notify_all()
 
     def close(self) -> None:
-        """The job is over: tell all hosts, then who reads logs, for `TELL_S` each."""
+        """The job is over: tell all hosts, then who reads logs, for `TELL_S` each; once."""
+        if self._over.is_set():
+            return
         with self._lock:
             self._roster.is_over = True
             # Whoever closes us hangs up next: a host that is told must have been sent it.
@@ -185,7 +188,7 @@ class HostsDoor:
 
     def _heard(self, report: HostReport) -> HostOrders | Refusal:
         with self._lock:
-            host = self._roster.reporting(report)
+            host = self._roster.reporting(report, self._clock.now_s())
         # Before it is known that a process has ended: its last words are there then.
         logs = {} if host is None else self._logs.take(host, report.logs)
         with self._lock:
@@ -234,36 +237,43 @@ class HostsDoor:
     def _let_in(self, message: JoinHost, reply: Reply) -> None:
         """Dial a host back, and let it in if it can be reached."""
         try:
-            why = self._unreachable(message)
+            refused = self._unreachable(message)
         finally:
             self._dials.release()
-        if why is not None:
-            self._say(why)
-            reply(Refusal(kind="mismatch", text=why))
+        if refused is not None:
+            self._say(refused.text)
+            reply(refused)
             return
         with self._lock:
-            known = {host.token for host in self._roster.hosts}
+            is_known = self._roster.knows(message.token)
             host = self._roster.join(message, self._clock.now_s())
             if isinstance(host, str):
                 reply(Refusal(kind="invalid", text=host))
                 return
             joined = self._joined(host)
-        if message.token not in known:
+        if not is_known:
             self._say(
                 f"{host.id} has joined: {host.name}, {host.address}, {host.cores} cores"
             )
         reply(joined)
 
-    def _unreachable(self, message: JoinHost) -> str | None:
+    def _unreachable(self, message: JoinHost) -> Refusal | None:
         try:
             self._dial(message.address).close()
-        except TransportError as error:
-            return (
+        except (TransportError, UsageError) as error:
+            told = (
                 f"the machine {message.name} asks to join and says that it is reached at "
                 f"{message.address}, and from here ({self._roster.own.address}) it is not: "
                 f"{error}; name an address of it that all machines reach, with --advertise"
             )
+            return Refusal(kind="mismatch", text=told)
         return None
+
+    def count_here(self, trainers: int) -> int:
+        """How many of all trainers are to be on the launcher's own machine, by cores."""
+        with self._lock:
+            cores = sum(host.cores for host in self._roster.hosts)
+            return max(1, math.ceil(trainers * self._roster.own.cores / cores))
 
     def _take(self, changes: Sequence[Change]) -> list[str]:
         """Let the launcher's thread see what has changed; what is to be said."""

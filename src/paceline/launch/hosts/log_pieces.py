@@ -50,7 +50,7 @@ class ToldLogs:
         """Nothing was told; ``room`` is for all pieces of a report, in bytes."""
         self._room = room
         self._had: dict[str, int] = {}  # {name: bytes}
-        self._turns: dict[str, int] = {}  # {name: when something of it was taken last}
+        self._turns: dict[str, int] = {}  # {name: when something of it was told last}
 
     def plan(self, sizes: Mapping[str, int]) -> tuple[list[Stretch], bool]:
         """What is told next, given how long logs are; and whether that leaves more.
@@ -74,7 +74,7 @@ class ToldLogs:
         news = {name: to for name, to in had.items() if to > self._had.get(name, 0)}
         turn = 1 + max(self._turns.values(), default=0)
         self._had |= news
-        self._turns |= dict.fromkeys(news, turn)
+        self._turns |= dict.fromkeys(had, turn)  # what is not taken lets others pass
         return bool(news)
 
 

@@ -2,10 +2,12 @@
 
 ::
 
-    join      a host comes with its token: it is granted an id, once
+    join      a host comes with its token: it is granted an id, once; it is there, and
+              has processes, once it has reported: then all that it must have is there
     start     a process is wished for at a host; it runs when the host says so
     report    a host tells of its processes: what has changed, and what is to be there
-    look      a host that is silent for one time-out is lost, and all its processes with it
+    look      a host that is silent for one time-out is lost, and all its processes with it;
+              time in which nobody looked (the launcher stood still) is nobody's silence
 
 A lost host is told so when it is heard again: it ends what it has, and may join anew under
 another token. A process that is to be killed at a host that does not answer counts as ended
@@ -31,6 +33,8 @@ from paceline.messages.hosts import (
 
 KILL_S = 4.0  # less than whoever ends processes waits for killed ones
 ANSWERS_S = 2.0  # a host that was heard within does answer
+FIRST_REPORT_S = 120.0  # it compares what it has, and writes where checkpoints lie
+STALL_S = 1.0  # between two looks, which are a quarter of a second apart
 
 NEVER_RAN = -1  # in place of a pid: no process of any member
 
@@ -74,6 +78,7 @@ class Host:
         self.token, self.name = message.token, message.name
         self.address, self.cores = message.address, message.cores
         self.heard_s = now
+        self.is_there = False  # it has reported
         self.is_told = False  # that the job is over; and has told its logs
 
 
@@ -97,6 +102,8 @@ class Roster:
         """Nobody has joined; ``timeout_s``: silence after which a host is lost."""
         self._timeout_s = timeout_s
         self._own = Host(own, 0, now)
+        self._own.is_there = True
+        self._looked_s = now
         self._hosts = {self._own.id: self._own}
         self._gone: dict[str, str] = {}  # {token of a host that is gone: why}
         self._next_host, self._next_number = 1, 1
@@ -113,7 +120,11 @@ class Roster:
     @property
     def hosts(self) -> list[Host]:
         """All that are there."""
-        return list(self._hosts.values())
+        return [host for host in self._hosts.values() if host.is_there]
+
+    def knows(self, token: str) -> bool:
+        """Whether a host has joined with this token, and is not lost."""
+        return any(host.token == token for host in self._others())
 
     def join(self, message: JoinHost, now: float) -> Host | str:
         """Grant a host its id; why not, if its token is that of one that is gone."""
@@ -137,11 +148,10 @@ class Roster:
         left = self._left.setdefault(role, set())
         if is_elsewhere and role in self._at:
             left.add(self._at.pop(role))
-        if left.issuperset(self._hosts):
+        there = {host.id: host.cores for host in self.hosts}
+        if left.issuperset(there):
             left.clear()
-        cores = {
-            host.id: host.cores for host in self._hosts.values() if host.id not in left
-        }
+        cores = {host: count for host, count in there.items() if host not in left}
         self._at[role] = place(role, self._at, cores)
         return self._at[role]
 
@@ -162,22 +172,24 @@ class Roster:
         """A process has ended, and whoever wished for it knows."""
         self._wished.pop(number, None)
 
-    def reporting(self, report: HostReport) -> Host | None:
-        """Whose report it is; None: of none that is there."""
+    def reporting(self, report: HostReport, now: float) -> Host | None:
+        """Whose report it is, who is heard by it; None: of none that has joined."""
         host = self._hosts.get(report.host)
-        is_it = host is not None and host.token == report.token and host is not self._own
-        return host if is_it else None
+        if host is None or host.token != report.token or host is self._own:
+            return None
+        host.heard_s = now
+        return host
 
     def report(
         self, report: HostReport, now: float
     ) -> tuple[list[Change], HostOrders | str]:
         """A host has told of its processes; what is to be there, or why it is lost."""
-        host = self.reporting(report)
+        host = self.reporting(report, now)
         if host is None:
             return [], self._gone.get(report.token, "no host has joined with this token")
-        host.heard_s = now
         if report.leaves:
             return self._lose(host, report.leaves), report.leaves
+        host.is_there = True
         changes: list[Change] = []
         for number, one in self._at_host(host):
             pid, ended = report.running.get(number), report.ended.get(number)
@@ -197,9 +209,13 @@ class Roster:
     def look(self, now: float) -> list[Change]:
         """Hosts that are silent for too long; killed processes that count as ended."""
         changes: list[Change] = []
+        stalled_s, self._looked_s = now - self._looked_s, now
         for host in self._others():
-            if now - host.heard_s >= self._timeout_s:
-                changes += self._lose(host, f"it has been silent for {self._timeout_s:g} s")
+            if stalled_s >= STALL_S:
+                host.heard_s += stalled_s
+            silent_s = self._timeout_s if host.is_there else FIRST_REPORT_S
+            if now - host.heard_s >= silent_s:
+                changes += self._lose(host, f"it has been silent for {silent_s:g} s")
                 continue
             is_answering = now - host.heard_s < ANSWERS_S
             for number, one in self._at_host(host):

@@ -41,6 +41,9 @@ CLOSED_S = 4.0  # longer than a host gives its processes
 GRACE_S = 1.0
 CANNOT_CONNECT = 255  # exit code of an ssh that has run nothing
 
+# A machine that does not answer is one that is not there.
+_OPTIONS = ("ConnectTimeout=20", "ServerAliveInterval=15", "BatchMode=yes")
+
 # What neither ssh nor a shell nor a file's name takes for more than a name.
 _NAME = re.compile(r"(?:\w[\w.+-]*@)?[\w:][\w.:%-]*", re.ASCII)
 
@@ -91,7 +94,7 @@ def ssh_command(wish: SshWish, host: str, join: str) -> list[str]:
 
 
 def _connecting(wish: SshWish) -> list[str]:
-    return [*wish.ssh, "-T", "-o", "BatchMode=yes"]
+    return [*wish.ssh, "-T", *(word for option in _OPTIONS for word in ("-o", option))]
 
 
 def address_towards(wish: SshWish) -> TcpAddress:

@@ -84,12 +84,9 @@ class Place(NamedTuple):
         }
         if self.secret is not None:
             variables[SECRET] = self.secret.text()
-        if self.address:
-            variables[ADDRESS] = self.address
-        if self.host:
-            variables[HOST] = self.host
-        if self.is_plain:
-            variables[PLAIN] = "1"
+        # Empty where they say nothing: the launcher may have been started within a job.
+        variables[ADDRESS], variables[HOST] = self.address, self.host
+        variables[PLAIN] = "1" if self.is_plain else ""
         return variables
 
 
@@ -150,6 +147,9 @@ def given_secret(environ: Mapping[str, str]) -> Secret | None:
         except OSError as error:
             why = error.strerror
             raise UsageError(f"{SECRET_FILE}: cannot read {path}: {why}") from error
+        except UnicodeDecodeError as error:
+            why = "expected letters and digits, as of `openssl rand -hex 32`"
+            raise UsageError(f"{SECRET_FILE}: {path} is no text: {why}") from error
         return Secret.parse(text, path)
     text = environ.get(SECRET, "")
     return Secret.parse(text, SECRET) if text else None

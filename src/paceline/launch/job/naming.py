@@ -54,4 +54,5 @@ def ask_secret(environ: Mapping[str, str]) -> Secret:
         return given
     if sys.stdin.isatty():
         return Secret.parse(getpass.getpass("the run's secret: "), "standard input")
+    sys.stderr.write("paceline: reads the run's secret from standard input\n")
     return Secret.parse(sys.stdin.readline(), "standard input")

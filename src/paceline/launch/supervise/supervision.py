@@ -13,7 +13,7 @@
     interrupted           all trainers are told to leave, then a cut is taken, then the end
     a host is lost        what it had starts again at once, elsewhere; no death counts
     a server is replaced  this very process is killed; its end is like any other
-    a role is cut off     the same, and it starts on another host; no death counts
+    a role is cut off     the same, and it starts on another host
     a server is no member for two time-outs, while the coordinator answers: the same
     no answer             a coordinator that answers nothing for one time-out is killed; one
                           that starts, once it has done nothing for so long
@@ -168,10 +168,6 @@ class Supervision:
         if post.told_s is not None:
             del self._posts[post.role]
             return []
-        if post.moves:
-            post.state, post.due_s = "waiting", now
-            post.reason = "it was cut off where it was"
-            return []
         if post.kind == "trainer" and exited.code == PREEMPTED_EXIT_CODE:
             post.state, post.due_s = "waiting", now + PREEMPTED_S
             post.reason = "it was preempted"
@@ -197,6 +193,8 @@ class Supervision:
         post = self._posts[exited.role]
         if post.told_s is not None:
             del self._posts[post.role]
+        elif post.kind == "server" and self._is_over():
+            post.state = "done"
         elif post.kind == "trainer" and post.is_killed and not post.moves:
             post.state, self._finished_s = "done", now
         else:

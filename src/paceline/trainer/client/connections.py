@@ -1,7 +1,6 @@
 """The connections of one trainer to all others: made when needed, again after a loss.
 
-Any thread may ask for one. Waits: to connect, as long as the connector does; who asks for
-another role meanwhile, a sign of life for the coordinator perhaps, does not wait for that.
+Any thread may ask for one. Waits: to connect, as long as the connector does.
 """
 
 import threading
@@ -27,10 +26,10 @@ class Courier:
 
     def __init__(self, coordinator: ConnectCoordinator, server: ConnectServer) -> None:
         self._connect_coordinator, self._connect_server = coordinator, server
-        self._making: dict[str, threading.Lock] = {}  # {role: held while it is sought}
-        self._lock = threading.Lock()  # guards all fields; nobody waits with it
+        self._lock = threading.Lock()  # guards the fields below; nobody connects in it
         self._connections: dict[str, Connection] = {}  # {role: connection}
         self._addresses: dict[str, str] = {}  # {role: where that connection was made to}
+        self._connects: dict[str, threading.Lock] = {}  # {role: who connects to it}
         self._is_closed = False
         self.doors: Courier | None = None  # the way to other trainers, once there is one
 
@@ -42,16 +41,29 @@ class Courier:
         """
         if self.doors is not None and role_kind(role) == "trainer":
             return self.doors.reach(role, address, incarnation)
-        found = self._made(role, address)
-        if found is not None:
-            return found
+        if (connection := self._there(role, address)) is not None:
+            return connection
         with self._lock:
-            making = self._making.setdefault(role, threading.Lock())
-        with making:
-            return self._made(role, address) or self._make(role, address, incarnation)
+            connects = self._connects.setdefault(role, threading.Lock())
+        # To connect may take seconds where nothing answers, and beats go on meanwhile.
+        with connects:
+            if (connection := self._there(role, address)) is not None:
+                return connection
+            if role == COORDINATOR:
+                connection = self._connect_coordinator(incarnation)
+            else:
+                connection = self._connect_server(address, incarnation)
+            with self._lock:
+                is_closed = self._is_closed
+                if not is_closed:
+                    self._connections[role], self._addresses[role] = connection, address
+            if is_closed:
+                connection.close()
+                raise PeerLost("the session was closed")
+            return connection
 
-    def _made(self, role: str, address: str) -> Connection | None:
-        """The connection that there is; one to another address is closed."""
+    def _there(self, role: str, address: str) -> Connection | None:
+        """The connection to a role at this address, if there is one; others are closed."""
         with self._lock:
             if self._is_closed:
                 raise PeerLost("the session was closed")
@@ -61,18 +73,6 @@ class Courier:
             del self._connections[role]
         connection.close()
         return None
-
-    def _make(self, role: str, address: str, incarnation: int) -> Connection:
-        if role == COORDINATOR:
-            connection = self._connect_coordinator(incarnation)
-        else:
-            connection = self._connect_server(address, incarnation)
-        with self._lock:
-            if not self._is_closed:
-                self._connections[role], self._addresses[role] = connection, address
-                return connection
-        connection.close()
-        raise PeerLost("the session was closed")
 
     def call(
         self, role: str, address: str, incarnation: int, message: Message, timeout_s: float

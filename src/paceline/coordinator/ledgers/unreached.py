@@ -2,8 +2,8 @@
 
 ::
 
-    one of several says so, the others reach it    the trainer is cut off
-    more than half of the trainers say so          the server is
+    a trainer says so         it is cut off
+    more than half say so     the server is, if there are several
 
 Both are members, heard by the coordinator: no silence tells of it. Who is lost starts
 again on another host, where there is one.
@@ -21,7 +21,7 @@ _Server = tuple[str, int]  # its id and incarnation
 
 
 @final
-class Reach:
+class Unreached:
     """What trainers have told, by incarnation, since when."""
 
     def __init__(self, timeout_s: float) -> None:
@@ -73,6 +73,6 @@ class Reach:
                 reason = f"{server[0]} is not reached by {who}, of {len(roles)} trainers"
                 return [Loss(server[1], "cut off", reason)]
             for trainer in away:
-                reason = f"{roles[trainer]} does not reach {server[0]}, which others do"
+                reason = f"{roles[trainer]} does not reach {server[0]}, which is there"
                 cut_off[trainer] = Loss(trainer, "cut off", reason)
         return sorted(cut_off.values())

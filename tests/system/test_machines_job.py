@@ -19,7 +19,7 @@ pytestmark = [
     pytest.mark.usefixtures("needs_machines"),
 ]
 LONG = ("--records", "9600", "--ids", "200", "--epochs", "1", "--sleep-ms", "80")
-LONGER = (*LONG, "--epochs", "3")
+LONGER = (*LONG, "--epochs", "2")
 OPTIONS = ("--trainers", "4", "--servers", "2", "--await-hosts", "3", "--timeout", "3s")
 
 
@@ -126,7 +126,7 @@ def test_hosts_whose_launcher_is_gone_end_all_that_they_have_and_not_before(
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("job", [LONGER], indirect=True, ids=[""])
+@pytest.mark.parametrize("job", [LONGER], indirect=True, ids=["long"])
 def test_trainers_that_lack_one_server_start_where_they_reach_all_and_no_server_is_lost(
     job: HostedJob, machines: Machines
 ) -> None:

@@ -15,7 +15,7 @@ from tests.system.hosts import LIMIT_S, HostedJob
 from tests.system.test_same_bits import SCRIPT, digests, wait_processes
 
 pytestmark = [
-    pytest.mark.slow,
+    pytest.mark.soak,
     pytest.mark.system,
     pytest.mark.timeout(0),
     pytest.mark.usefixtures("needs_machines"),
@@ -91,7 +91,6 @@ def test_one_trainer_and_two_servers_on_three_machines_train_the_bits_of_one(
     assert digests(job.folder / "cuts") == of_one
 
 
-@pytest.mark.soak
 def test_flights_are_learned_on_three_machines_as_on_one(
     tmp_path: Path, machines: list[Machine], num_flights: int
 ) -> None:

@@ -12,6 +12,7 @@ TIMES = "times"  # the unit of a ratio
 SLOW_STEPS = "sync, every fifth step of four trainers 4 times slower"
 PUSH_PULL = "push-pull, as many trainers"
 PLAIN = "the plain loop"
+STREAM = "a plain Python stream"
 ONE_SLOW = "sync, one of four trainers 4 times slower for ever"
 
 
@@ -72,6 +73,8 @@ TABLE = (
     Goal("small-pull-ray", "transport", "a pull of 4 KiB", "a Ray actor call", 20.0),
     Goal("large-pull", "transport", "a pull of 16 MiB", "memcpy", 0.85),
     Goal("large-push", "transport", "a push of 16 MiB", "memcpy", 0.6),
+    Goal("far-large-push", "far", "a push of 16 MiB, --plain", STREAM, 0.8),
+    Goal("far-large-pull", "far", "a pull of 16 MiB, --plain", STREAM, 0.8),
     Goal("journal", "bookkeeping", "records/s", "no journal, no exactly-once", 0.97),
     Goal("read-libsvm", "readers", "LIBSVM, 14 of 123", "", 100_000, unit="records/s"),
     Goal("read-csv", "readers", "CSV of 123 fractions", "", 30_000, unit="records/s"),

@@ -48,6 +48,7 @@ TITLES = {  # {name of a record: what stands above it}, in the page's order
     "readers": "Reading files",
     "scaling": "One to four servers and trainers",
     "link": "Over a slow link",
+    "far": "A stream between two machines",
     "recovery": "How long a job stands still",
     "coordinator_scale": "How many a coordinator can lead",
     "server_scale": "How many trainers a server can have",

@@ -3,7 +3,8 @@
 ::
 
     memcpy   np.copyto, one thread, every page touched: no other process at all
-    socket   blocking sendmsg and recv_into, no header, no check, nothing decided
+    socket   blocking sendall and recv_into, no header, no check, nothing decided; a Unix
+             socket, or TCP
 
 Only NumPy and the standard library.
 """
@@ -78,15 +79,25 @@ def receive(sock: socket.socket, into: Bytes) -> None:
         view = view[count:]
 
 
-def serve(path: Path, plan: Plan) -> None:
+def fresh_socket(place: str) -> tuple[socket.socket, str | tuple[str, int]]:
+    """A socket, and the address of a place for it."""
+    if not place.startswith("tcp:"):
+        return socket.socket(socket.AF_UNIX), str(Path(place) / "s.sock")
+    host, _, port = place.removeprefix("tcp:").rpartition(":")
+    return socket.socket(socket.AF_INET), (host, int(port))
+
+
+def serve(place: str, plan: Plan) -> None:
     """Hold the arenas for one client."""
     held = arenas(plan)
     request = np.empty(1, np.uint8)
-    with socket.socket(socket.AF_UNIX) as door:
-        door.bind(str(path))
+    door, address = fresh_socket(place)
+    with door:
+        door.bind(address)
         door.listen(1)
         sock, _ = door.accept()
     with sock:
+        quicken(sock)
         while True:
             try:
                 receive(sock, request)
@@ -99,7 +110,13 @@ def serve(path: Path, plan: Plan) -> None:
                 sock.sendall(b"k")
 
 
-def wait_socket(path: Path) -> socket.socket:
+def quicken(sock: socket.socket) -> None:
+    """Let TCP send small pieces at once."""
+    if sock.family == socket.AF_INET:
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+
+def wait_socket(place: str) -> socket.socket:
     """Connect, as soon as somebody listens.
 
     Raises:
@@ -107,15 +124,16 @@ def wait_socket(path: Path) -> socket.socket:
     """
     stop_s = time.monotonic() + CONNECT_S
     while time.monotonic() < stop_s:
-        sock = socket.socket(socket.AF_UNIX)
+        sock, address = fresh_socket(place)
         try:
-            sock.connect(str(path))
+            sock.connect(address)
         except (FileNotFoundError, ConnectionRefusedError):
             sock.close()
             time.sleep(0.05)
         else:
+            quicken(sock)
             return sock
-    raise TimeoutError(f"nobody listens at {path} after {CONNECT_S:g} s")
+    raise TimeoutError(f"nobody listens at {place} after {CONNECT_S:g} s")
 
 
 def main() -> None:
@@ -124,9 +142,9 @@ def main() -> None:
     if not place:
         write_result(out, measure(CopyLink(plan), plan))
     elif role == "server":
-        serve(Path(place) / "s.sock", plan)
+        serve(place, plan)
     else:
-        with wait_socket(Path(place) / "s.sock") as sock:
+        with wait_socket(place) as sock:
             write_result(out, measure(SocketLink(sock), plan))
 
 

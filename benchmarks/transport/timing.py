@@ -51,7 +51,7 @@ def arenas(plan: Plan) -> list[Bytes]:
 
 
 def measure(link: Link, plan: Plan, seed: int = 0) -> dict[str, float]:
-    """Seconds of one trip, the median of many: {what: seconds}.
+    """Seconds of one trip: {what: the median of many, or processor time on average}.
 
     Raises:
         ValueError: what was pushed did not come back.
@@ -65,30 +65,44 @@ def measure(link: Link, plan: Plan, seed: int = 0) -> dict[str, float]:
         link.pull(arena, landing[arena])
         if not np.array_equal(values[arena], landing[arena]):
             raise ValueError(f"{sizes[arena]} bytes were pushed, others came back")
+    small = timed(lambda: link.pull(0, landing[0]), plan.small_trips, plan.warm)
+    pull = timed(lambda: link.pull(1, landing[1]), plan.large_trips, plan.warm)
+    push = timed(lambda: link.push(1, values[1]), plan.large_trips, plan.warm)
     return {
-        "small pull": timed(lambda: link.pull(0, landing[0]), plan.small_trips, plan.warm),
-        "large pull": timed(lambda: link.pull(1, landing[1]), plan.large_trips, plan.warm),
-        "large push": timed(lambda: link.push(1, values[1]), plan.large_trips, plan.warm),
+        "small pull": small.wall_s,
+        "large pull": pull.wall_s,
+        "large push": push.wall_s,
+        "large pull, processor": pull.processor_s,
+        "large push, processor": push.processor_s,
     }
 
 
-def timed(trip: Callable[[], None], trips: int, warm: float) -> float:
-    """The median seconds of a trip, after a share of them untimed."""
+class Timed(NamedTuple):
+    """A trip: the median of its seconds, and this process's own for it on average."""
+
+    wall_s: float
+    processor_s: float
+
+
+def timed(trip: Callable[[], None], trips: int, warm: float) -> Timed:
+    """What a trip takes, after a share of them untimed."""
     for _ in range(max(1, round(trips * warm))):
         trip()
     seconds = []
+    worked_s = time.process_time()
     for _ in range(trips):
         began_s = time.perf_counter()
         trip()
         seconds.append(time.perf_counter() - began_s)
-    return statistics.median(seconds)
+    worked_s = time.process_time() - worked_s
+    return Timed(statistics.median(seconds), worked_s / trips)
 
 
 def read_flags(what: str) -> tuple[str, str, Plan, Path]:
     """A candidate's command line: its role, where the two meet, the plan, the result."""
     parser = argparse.ArgumentParser(description=what)
     parser.add_argument("role", choices=["client", "server"])
-    parser.add_argument("--place", default="", help="where client and server meet")
+    parser.add_argument("--place", default="", help="where both meet: a folder, tcp:a:7")
     parser.add_argument("--plan", required=True, help="a Plan as JSON")
     parser.add_argument("--out", type=Path, required=True, help="the result, as JSON")
     flags = parser.parse_args()

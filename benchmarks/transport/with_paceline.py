@@ -5,6 +5,7 @@ caller wants it. What a parameter server decides on the way is not here (see
 `benchmarks.transport.job`).
 """
 
+import os
 import threading
 from pathlib import Path
 from typing import final
@@ -22,14 +23,17 @@ from benchmarks.transport.timing import (
     write_result,
 )
 from paceline.errors import PeerLost
+from paceline.launch.job.environment import PLAIN
+from paceline.launch.job.wiring import way_of
 from paceline.timing import Deadline, SystemClock
 from paceline.transport.connection import Connection
 from paceline.transport.frames import DATA_LIMITS, ByteArray
-from paceline.transport.handshake import Hello, HelloCheck
+from paceline.transport.handshake import OPEN, Hello, HelloCheck, Secret, Security
 from paceline.transport.opening import connect, listen
 from paceline.transport.service import Peer, Reply, places_of
 
 RUN = "transport"
+SECRET = Secret(b"the arenas are nobody's secrets!")
 TIMEOUT_S = 60.0
 
 
@@ -59,10 +63,14 @@ class Stored(msgspec.Struct, tag=True):
 
 @final
 class ArenaService:
-    """Two arenas behind a listener."""
+    """Two arenas behind a listener.
 
-    def __init__(self, plan: Plan) -> None:
-        self._arenas = arenas(plan)
+    ``copies``: memory that was received is the transport's again. Over TCP it is not, and
+    becomes the arena.
+    """
+
+    def __init__(self, plan: Plan, *, copies: bool = True) -> None:
+        self._arenas, self._copies = arenas(plan), copies
 
     def received(
         self, peer: Peer, message: msgspec.Struct, buffers: list[ByteArray], reply: Reply
@@ -71,12 +79,17 @@ class ArenaService:
         del peer
         if isinstance(message, Fetch):
             arena = self._arenas[message.arena]
+            if not self._copies:
+                reply(Fetched(), [arena])
+                return
             (place,) = places_of(reply, [arena.nbytes])
             np.copyto(place, arena)
             reply(Fetched(), [place])
         else:
-            if isinstance(message, Store):
+            if isinstance(message, Store) and self._copies:
                 np.copyto(self._arenas[message.arena], buffers[0])
+            elif isinstance(message, Store):
+                self._arenas[message.arena] = np.frombuffer(buffers[0], np.uint8)
             reply(Stored())
 
     def disconnected(self, peer: Peer) -> None:
@@ -105,12 +118,12 @@ class PacelineLink(Link):
         self._connection.call(Store(arena), [values], timeout_s=TIMEOUT_S)
 
 
-def serve(address: str, plan: Plan) -> None:
+def serve(address: str, plan: Plan, security: Security) -> None:
     """Hold the arenas until killed."""
     with listen(
         address,
-        ArenaService(plan),
-        hello_check=HelloCheck(RUN, "server-0", {"trainer"}),
+        ArenaService(plan, copies=security is OPEN),
+        hello_check=HelloCheck(RUN, "server-0", {"trainer"}, security=security),
         request_type=lambda _: Fetch | Store | Touch,
         clock=SystemClock(),
         limits=DATA_LIMITS,
@@ -118,7 +131,7 @@ def serve(address: str, plan: Plan) -> None:
         threading.Event().wait()
 
 
-def wait_link(address: str) -> Connection:
+def wait_link(address: str, security: Security = OPEN) -> Connection:
     """Connect, as soon as somebody listens.
 
     Raises:
@@ -129,7 +142,9 @@ def wait_link(address: str) -> Connection:
     hello = Hello(run=RUN, role="trainer-0", incarnation=1)
     while True:
         try:
-            return connect(address, hello, Fetched | Stored, DATA_LIMITS, clock, TIMEOUT_S)
+            return connect(
+                address, hello, Fetched | Stored, DATA_LIMITS, clock, TIMEOUT_S, security
+            )
         except PeerLost:
             if deadline.is_over():
                 raise
@@ -137,12 +152,15 @@ def wait_link(address: str) -> Connection:
 
 
 def main() -> None:
-    """Be the client or the server."""
+    """Be the client or the server; over TCP within TLS, unless PACELINE_PLAIN says 1."""
     role, place, plan, out = read_flags(__doc__ or "")
-    address = f"unix:{Path(place) / 's.sock'}"
+    is_far = place.startswith("tcp:")
+    address = place if is_far else f"unix:{Path(place) / 's.sock'}"
+    way = way_of(is_plain=os.environ.get(PLAIN) == "1")
+    security = Security(SECRET, way=way) if is_far else OPEN
     if role == "server":
-        serve(address, plan)
-    with wait_link(address) as connection:
+        serve(address, plan, security)
+    with wait_link(address, security) as connection:
         write_result(out, measure(PacelineLink(connection), plan))
 
 

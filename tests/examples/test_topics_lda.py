@@ -15,6 +15,10 @@ from examples.topics import corpus, gibbs, quality
 SCRIPT = Path(corpus.__file__).with_name("lda.py")
 EPOCHS, TOPICS, PRIORS = 12, 10, quality.Priors()
 LIMIT_S = 240.0
+AT_LENGTH = {  # each model is looked at once in a hurry
+    model: pytest.param(model, marks=pytest.mark.soak)
+    for model in ("locking", "push-pull", "no-sync")
+}
 
 
 def lda(out: Path, *command: str) -> dict[str, Any]:
@@ -53,7 +57,7 @@ def plain() -> float:
 
 @pytest.mark.system
 @pytest.mark.slow
-@pytest.mark.parametrize("model", ["locking", "push-pull", "no-sync"])
+@pytest.mark.parametrize("model", ["push-pull", AT_LENGTH["locking"], AT_LENGTH["no-sync"]])
 def test_one_trainer_finds_what_the_plain_loop_finds_to_the_bit(
     tmp_path: Path, plain: float, model: str
 ) -> None:
@@ -65,7 +69,9 @@ def test_one_trainer_finds_what_the_plain_loop_finds_to_the_bit(
 
 @pytest.mark.system
 @pytest.mark.slow
-@pytest.mark.parametrize("model", ["locking", "push-pull", "no-sync", "rotation"])
+@pytest.mark.parametrize(
+    "model", ["locking", AT_LENGTH["push-pull"], "no-sync", "rotation"]
+)
 def test_two_trainers_come_as_far_as_the_plain_loop(
     tmp_path: Path, plain: float, model: str
 ) -> None:

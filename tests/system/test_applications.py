@@ -44,7 +44,10 @@ def metrics_of(script: str, words: str, folder: Path, forks: ForkServer) -> dict
     return metrics
 
 
-@pytest.mark.parametrize("model", ["allreduce", "push-pull", "rotation"])
+@pytest.mark.parametrize(
+    "model",
+    ["allreduce", pytest.param("push-pull", marks=pytest.mark.soak), "rotation"],
+)
 def test_k_means_comes_to_the_bits_of_the_plain_loop(
     model: str, tmp_path: Path, forks: ForkServer
 ) -> None:
@@ -86,6 +89,7 @@ def test_factors_come_down_to_the_noise(
     assert found["rmse"] <= 1.02 * noise()
 
 
+@pytest.mark.soak
 def test_a_factorisation_that_was_stopped_goes_on_to_the_same_end(tmp_path: Path) -> None:
     job, out = tmp_path / "job", tmp_path / "verdict"
     words = ["--data", "generated", "--algorithm", "ccd", "--model", "rotation"]

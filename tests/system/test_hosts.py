@@ -67,6 +67,7 @@ def test_a_lost_host_costs_no_record(
     within(10.0, "nothing of it is left", lambda: not any(p.is_running() for p in there))
 
 
+@pytest.mark.soak
 def test_a_host_that_is_told_to_stop_leaves_the_job_to_the_others(
     tmp_path: Path, jobs: list[HostedJob]
 ) -> None:

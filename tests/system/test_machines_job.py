@@ -86,6 +86,7 @@ def test_whoever_is_hung_beyond_the_time_out_is_refused_when_it_wakes(
     assert "is lost to the job" in job.said("agent-1")
 
 
+@pytest.mark.soak
 def test_who_hears_of_a_machine_and_is_not_heard_by_it_loses_it(
     job: HostedJob, machines: Machines
 ) -> None:

@@ -79,6 +79,7 @@ def test_two_hosts_by_ssh_count_exactly_and_leave_nothing(
     within(2.0, "nothing is left", lambda: len(of_job(tmp_path / "runs")) == 0)
 
 
+@pytest.mark.soak
 def test_a_launcher_that_is_killed_takes_its_hosts_with_it(
     ssh: str, tmp_path: Path, jobs: list[HostedJob]
 ) -> None:

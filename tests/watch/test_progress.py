@@ -44,6 +44,14 @@ def test_a_line_tells_it_all() -> None:
     )
 
 
+def test_a_line_names_the_hosts_of_a_job_that_has_several() -> None:
+    far = ProcessStatus("trainer", "trainer-1", 3, 9, "spot-7", "", "ready", 0, 0)
+    one = status(10_240)
+    several = msgspec.structs.replace(one, processes=(*one.processes, far, far))
+    line = one_line(several, 4120.4, restarts=0, seconds=12.3)
+    assert line.endswith("trainers 3 (host 1, spot-7 2)")
+
+
 def evaluating(worked_off: int) -> JobStatus:
     return msgspec.structs.replace(
         status(20_000), kind="evaluate", stage_records=worked_off, stage_total=4_000

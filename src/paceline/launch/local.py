@@ -136,7 +136,6 @@ def wait_local_run(
         ground = _open_ground(stack, run, sockets, environment, reach)
         link = CoordinatorLink(ground.to_coordinator(clock))
         supervision = ground.supervision()
-
         door: HostsDoor | None = None
 
         def at_home(wanted: Start) -> Child | None:

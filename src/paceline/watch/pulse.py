@@ -8,12 +8,12 @@ trainers 2
 Pure: time is an argument.
 """
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Sequence
 from typing import NamedTuple, final
 
 from paceline.messages.shared import StageKind
-from paceline.messages.waits import Wait
+from paceline.messages.waits import MOST_NAMED, Wait, listed
 from paceline.messages.watching import JobStatus, ProcessStatus
 
 SPAN_S = 5.0
@@ -84,11 +84,19 @@ def describe(
         pieces.append(f"pace {status.pace}{' (changing)' if status.changing else ''}")
     for name, value in status.metrics.items():
         pieces.append(f"{name} " + ("not finite" if value is None else f"{value:.4g}"))
-    trainers = sum(process.role == "trainer" for process in status.processes)
-    pieces.append(f"trainers {trainers}")
+    pieces.append(_trainers(status.processes))
     if restarts:
         pieces.append(f"restarts {restarts}")
     return pieces
+
+
+def _trainers(processes: Sequence[ProcessStatus]) -> str:
+    """How many trainers there are; and on which hosts, if the job has several."""
+    at = Counter(process.host for process in processes if process.role == "trainer")
+    hosts = [f"{host} {count}" for host, count in sorted(at.items())]
+    on = listed(hosts[:MOST_NAMED], len(hosts))
+    is_far = len({process.host for process in processes if process.host}) > 1
+    return f"trainers {at.total()}" + (f" ({on})" if is_far else "")
 
 
 def is_training(status: JobStatus) -> bool:

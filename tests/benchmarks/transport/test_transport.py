@@ -56,15 +56,15 @@ def test_what_does_not_come_back_is_not_timed() -> None:
 
 def test_every_trip_is_timed() -> None:
     seconds = measure(CopyLink(PLAN), PLAN)
-    assert set(seconds) == {"small pull", "large pull", "large push"}
+    assert {"small pull", "large pull", "large push"} < set(seconds)
     assert min(seconds.values()) > 0
 
 
 def test_a_bare_socket_carries_the_bytes(tmp_path: Path) -> None:
-    path = tmp_path / "s.sock"
-    serving = threading.Thread(target=serve, args=(path, PLAN))
+    place = str(tmp_path)
+    serving = threading.Thread(target=serve, args=(place, PLAN))
     serving.start()
-    with wait_socket(path) as sock:
+    with wait_socket(place) as sock:
         assert measure(SocketLink(sock), PLAN)["large push"] > 0
     serving.join(10)
     assert not serving.is_alive()

@@ -127,17 +127,18 @@ def test_a_replaced_server_is_killed_once_and_started_again() -> None:
 
 
 @pytest.mark.parametrize("role", ["server-0", "trainer-0"])
-def test_who_is_cut_off_is_killed_and_starts_elsewhere_and_no_death_counts(
+def test_who_is_cut_off_is_killed_and_starts_elsewhere_while_the_work_goes_on(
     role: str,
 ) -> None:
     job = Job()
     for now in range(1, 9):
         replace = {role: job.pids[role]}
-        killed = job.answer(float(now), replace=replace, cut_off=(role,))
+        killed = job.answer(float(now), now, replace=replace, cut_off=(role,))
         assert roles(killed, Kill) == [role]
         [start] = job.die(role, now + 0.5)
         assert isinstance(start, Start)
         assert (start.role, start.is_elsewhere) == (role, True)
+    job.answer(19.0, 30)
     [again] = job.die(role, 20.0)
     assert isinstance(again, Start)
     assert not again.is_elsewhere, "it died of itself"

@@ -334,7 +334,8 @@ class Driver:
         except _LOSSES as loss:
             if isinstance(loss, ForeignPeer) and not self._protocol.incarnation:
                 raise  # never was a member: this is not the job that the trainer is for
-            sending.replies[role] = Lost(str(loss), is_unreached=connection is None)
+            is_away = connection is None and not isinstance(loss, HandshakeRefused)
+            sending.replies[role] = Lost(str(loss), is_unreached=is_away)
             if connection is not None:
                 self._courier.drop(role, connection)
         else:

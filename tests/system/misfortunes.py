@@ -39,7 +39,7 @@ MOMENT_S = 1.0  # less than any time-out
 BEYOND_S = 2.0  # longer than the time-out, so that whoever is silent is lost
 CUT_OFF_S = 15.0  # a request is given up, a connection is not made, then the time-out
 STUCK_S = 180.0  # without a fault that is due, or a host that is needed
-LAST = 0.95  # of the records: no fault comes later
+LAST = 0.7  # of the records: no fault is due later, but hosts take a while to join
 ORPHAN_S = 15.0  # when a host that hears nothing ends
 HOSTS = 3  # that are to be there beside the launcher's: one may always be lost
 
@@ -99,12 +99,26 @@ class Misfortunes:
         self._records = 0
 
     def do_all(self, faults: list[Fault]) -> None:
-        """Do them all, each when it is due, and undo what is not for good."""
-        for fault in faults:
-            self._wait(f"{fault.at} records count", lambda at=fault.at: self._records >= at)
-            strike = self._strikes()[fault.kind]
-            self._wait(f"there is somebody for: {fault.kind}", strike)
-            self.done[fault.kind] += 1
+        """Do them all, each when it is due, and undo what is not for good.
+
+        For whom there is nobody yet, others do not wait.
+        """
+        coming, late = list(faults), list[Fault]()
+
+        def has_struck() -> bool:
+            while coming and coming[0].at <= self._records:
+                late.append(coming.pop(0))
+            for fault in list(late):
+                if self._strikes()[fault.kind]():
+                    late.remove(fault)
+                    self.done[fault.kind] += 1
+                    return True
+            return False
+
+        while coming or late:
+            kinds = [fault.kind for fault in late]
+            at = coming[0].at if coming else "as many as there are"
+            self._wait(f"there is somebody for {kinds}, or {at} records count", has_struck)
         self._wait("all is undone", lambda: not self._later)
 
     def cut_off_one(self) -> int:

@@ -23,8 +23,8 @@ pytestmark = [
 ]
 MACHINES = 48  # one, then one for each host that comes, and no host comes back
 TIMEOUT_S = 3.0
-RECORDS = 36_000
-COUNTING = ("--records", f"{RECORDS}", "--ids", "500", "--epochs", "1", "--sleep-ms", "60")
+RECORDS = 30_000
+COUNTING = ("--records", f"{RECORDS}", "--ids", "500", "--epochs", "1", "--sleep-ms", "120")
 OPTIONS = (
     *("--trainers", "4", "--servers", "2", "--await-hosts", "3"),
     *("--timeout", f"{TIMEOUT_S:g}s", "--checkpoint-every", "2s"),

@@ -97,6 +97,7 @@ class Misfortunes:
         self._later: list[_Undo] = []
         self._in_a_row: Counter[str] = Counter()  # {role: kills since records advanced}
         self._records = 0
+        self._is_choosy = True  # there is time for a better moment
 
     def do_all(self, faults: list[Fault]) -> None:
         """Do them all, each when it is due, and undo what is not for good.
@@ -108,6 +109,7 @@ class Misfortunes:
         def has_struck() -> bool:
             while coming and coming[0].at <= self._records:
                 late.append(coming.pop(0))
+            self._is_choosy = bool(coming)
             for fault in list(late):
                 if self._strikes()[fault.kind]():
                     late.remove(fault)
@@ -256,6 +258,8 @@ class Misfortunes:
             for other in ready
             if one != other and "trainer" in on[one] and "server" in on[other]
         ]
+        if not pairs and not self._is_choosy:  # servers may all be with the launcher
+            pairs = [(one, other) for one in ready for other in ready if one != other]
         if not pairs:
             return False
         ends = list(self._random.choice(pairs))

@@ -100,7 +100,7 @@ class Misfortunes:
         self._is_choosy = True  # there is time for a better moment
 
     def do_all(self, faults: list[Fault]) -> None:
-        """Do them all, each when it is due, and undo what is not for good.
+        """Do them all, each when it is due; see `undo_all`.
 
         For whom there is nobody yet, others do not wait.
         """
@@ -121,7 +121,12 @@ class Misfortunes:
             kinds = [fault.kind for fault in late]
             at = coming[0].at if coming else "as many as there are"
             self._wait(f"there is somebody for {kinds}, or {at} records count", has_struck)
-        self._wait("all is undone", lambda: not self._later)
+
+    def undo_all(self) -> None:
+        """Undo what is not for good, each in its time, be the job over or not."""
+        while self._later:
+            self._undo_due()
+            time.sleep(POLL_S)
 
     def cut_off_one(self) -> int:
         """Cut a host off for good; its number."""
@@ -154,11 +159,7 @@ class Misfortunes:
 
     def _tend(self) -> None:
         """Undo what is due, have enough hosts, and look how far the job is."""
-        now = time.monotonic()
-        for due in [later for later in self._later if later.when_s <= now]:
-            self._later.remove(due)
-            due.how()
-            self.note(due.text)
+        self._undo_due()
         for number in [
             n for n in self._hosts if self._job.agents[n - 1].poll() is not None
         ]:
@@ -172,6 +173,13 @@ class Misfortunes:
             if stands.records > self._records:
                 self._in_a_row.clear()
             self._records = stands.records
+
+    def _undo_due(self) -> None:
+        now = time.monotonic()
+        for due in [later for later in self._later if later.when_s <= now]:
+            self._later.remove(due)
+            due.how()
+            self.note(due.text)
 
     def _ready(self) -> list[int]:
         """Hosts that have joined, unless there would be none left with one of them lost."""

@@ -74,6 +74,7 @@ def test_sixty_faults_between_machines_cost_no_record(
         misfortunes.do_all(faults)
         last = misfortunes.cut_off_one()
         cut_s = time.monotonic()
+        misfortunes.undo_all()
         verdict = job.end()
         over_s = time.monotonic()
 

@@ -8,14 +8,17 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from contextlib import nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
 import psutil
 
-from paceline.launch.job import JobDir
+from paceline.errors import PacelineError
+from paceline.launch.job import OBSERVER, JobDir, Wires, call_running, running_job
+from paceline.messages.watching import AskStatus, JobStatus
 from paceline.testing.machines import Machine
+from paceline.timing import SystemClock
 
 COUNTING = Path(__file__).parents[2] / "examples" / "counting" / "train.py"
 PACELINE = [sys.executable, "-m", "paceline.cli.main"]
@@ -43,9 +46,12 @@ class HostedJob:
         script: Sequence[str] = (),
         machines: Sequence[Machine] = (),
         ssh: Sequence[str] = (),
+        is_counting: bool = True,
         **more: Any,
     ) -> None:
         """Begin; ``script`` is the counting script's path, or arguments of it alone.
+
+        Another script, which is not counting, is told no place for a verdict.
 
         With ``machines`` the launcher is on the first, and each host on one of the others;
         ``ssh`` are options by which it starts hosts itself.
@@ -65,7 +71,7 @@ class HostedJob:
             "launcher",
             ["run", *(ssh or where), "--job-dir", str(self.job.path)],
             ["--checkpoints", str(folder / "cuts"), "--pace", "async", *options],
-            [*script, "--out", str(self.verdict)],
+            [*script, *(["--out", str(self.verdict)] if is_counting else [])],
             on=0,
             **more,
         )
@@ -112,13 +118,25 @@ class HostedJob:
     def status(self) -> dict[str, Any]:
         """How the job stands; empty while nobody can say."""
         command = [*PACELINE, "status", str(self.job.path), "--json"]
-        with self.machines[0].inside() if self.machines else nullcontext():
+        with self._at_launcher():
             asked = subprocess.run(command, capture_output=True, check=False)
         return json.loads(asked.stdout) if asked.returncode == 0 else {}
 
+    def stands(self) -> JobStatus | None:
+        """How the job stands, asked from this very process; None while nobody can say."""
+        clock = SystemClock()
+        with self._at_launcher(), suppress(PacelineError):
+            running = running_job(self.job, clock)
+            if running is None:
+                return None
+            asked = call_running(running, OBSERVER, AskStatus(), Wires.observe, clock)
+            return asked if isinstance(asked, JobStatus) else None
+        return None
+
     def records(self) -> int:
         """Records that have counted so far."""
-        return sum(process["records"] for process in self.status().get("processes", ()))
+        stands = self.stands()
+        return 0 if stands is None else stands.records
 
     def end(self) -> dict[str, Any]:
         """Wait for the end; the verdict of the script."""
@@ -134,6 +152,9 @@ class HostedJob:
                 with suppress(psutil.NoSuchProcess):
                     child.kill()
             process.wait(10.0)
+
+    def _at_launcher(self) -> AbstractContextManager[None]:
+        return self.machines[0].inside() if self.machines else nullcontext()
 
     def _address(self) -> str:
         if self.launcher.poll() is not None:

@@ -22,9 +22,9 @@ ONE_THREAD = {**os.environ, "OMP_NUM_THREADS": "1"}
 WAIT_S = 600.0
 
 
-def digests(job: JobDir) -> dict[str, str]:
+def digests(checkpoints: Path) -> dict[str, str]:
     """{file of the last cut: its SHA-256}."""
-    last = max(path.parent for path in job.checkpoints.rglob("*.safetensors"))
+    last = max(path.parent for path in checkpoints.rglob("*.safetensors"))
     files = last.glob("*.safetensors")
     return {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
 
@@ -39,8 +39,8 @@ def wait_embedded(forks: ForkServer, folder: Path) -> JobDir:
     return JobDir(folder)
 
 
-def wait_processes(forks: ForkServer, folder: Path) -> JobDir:
-    config = JobConfig(run=fresh_run_id(), trainers=1, servers=1, timeout_s=120.0)
+def wait_processes(forks: ForkServer, folder: Path, servers: int = 1) -> JobDir:
+    config = JobConfig(run=fresh_run_id(), trainers=1, servers=servers, timeout_s=120.0)
     job = JobDir(folder)
     with folder.with_suffix(".out").open("w") as out:
         wait_local_run(
@@ -56,8 +56,8 @@ def wait_processes(forks: ForkServer, folder: Path) -> JobDir:
 def test_a_job_of_processes_and_one_process_train_the_same_bits(
     forks: ForkServer, tmp_path: Path
 ) -> None:
-    in_processes = digests(wait_processes(forks, tmp_path / "processes"))
-    embedded = digests(wait_embedded(forks, tmp_path / "embedded"))
+    in_processes = digests(wait_processes(forks, tmp_path / "processes").checkpoints)
+    embedded = digests(wait_embedded(forks, tmp_path / "embedded").checkpoints)
 
     assert in_processes
     assert embedded == in_processes

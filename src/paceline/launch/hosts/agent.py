@@ -211,11 +211,13 @@ class _Agent:
                         f"nothing was heard from the launcher at {self._plan.launcher} for "
                         f"{self._plan.orphan_after_s:g} s (--orphan-after): all ends here"
                     )
-                has_news = is_behind
-                while not has_news:
+                is_due = is_behind
+                while not is_due:
                     is_complete, has_news = self._carry_out()
-                    wait_s = report_by.remaining_s() if is_complete else AGAIN_S
-                    has_news |= self._reap(wait_s) or report_by.is_over()
+                    has_ended = self._reap(
+                        report_by.remaining_s() if is_complete else AGAIN_S
+                    )
+                    is_due = is_complete or has_news or has_ended or report_by.is_over()
             _part(link, self._now(report), f"{self._plan.name} was told to stop")
             raise Interrupted("this machine was told to stop; the job goes on without it")
         finally:

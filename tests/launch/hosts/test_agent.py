@@ -1,0 +1,91 @@
+"""A host has what is wished for there, and ends it when it is alone in the world."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
+
+import pytest
+
+from paceline.config import JobConfig
+from paceline.errors import JobFailed, PeerLost, TransportError
+from paceline.launch.hosts.agent import _Agent
+from paceline.launch.hosts.coming import HostPlan
+from paceline.launch.job import JobDir
+from paceline.launch.processes import Child, ForkServer, Interrupts
+from paceline.launch.processes.parent import is_gone
+from paceline.launch.processes.process import spawn
+from paceline.messages.hosts import (
+    HostJoined,
+    HostOrders,
+    HostProcess,
+    HostReport,
+    HostScript,
+)
+from paceline.timing import ManualClock
+from paceline.transport.address import TcpAddress, TcpListening
+from paceline.transport.connection import Connection
+from paceline.transport.handshake import Secret
+from paceline.transport.patience import PatientConnection
+
+PLAN = HostPlan(
+    TcpAddress("10.0.0.1", 7070),
+    TcpListening("10.0.0.2", "10.0.0.2"),
+    "b",
+    2,
+    Secret.fresh(),
+    orphan_after_s=15.0,
+)
+JOINED = HostJoined(
+    host="host-1",
+    config=JobConfig(run="r"),
+    script=HostScript("train.py", (), is_module=False),
+    coordinator="tcp:10.0.0.1:5",
+    versions={},
+)
+
+
+def wait_with_a_sleeper(
+    folder: Path, answers: Iterator[HostOrders | PeerLost], step_s: float
+) -> tuple[JobFailed, list[Child]]:
+    """How a host ends whose trainer sleeps, and the trainers that it has started."""
+    job, clock, started = JobDir(folder / "job"), ManualClock(), list[Child]()
+    job.claim(JOINED.config, JOINED.script.path)
+
+    def call(*_: object, **__: object) -> SimpleNamespace:
+        clock.advance(step_s)
+        answer = next(answers)
+        if isinstance(answer, TransportError):
+            raise answer
+        return SimpleNamespace(message=answer)
+
+    def start(role: str, _: object, log: Path) -> Child:
+        started.append(spawn(role, ["sleep", "1000"], {**os.environ}, log))
+        return started[-1]
+
+    connection = SimpleNamespace(call=call, close=lambda: None)
+    link = PatientConnection(lambda: cast("Connection", connection))
+    forks = cast("ForkServer", SimpleNamespace(start=start))
+    agent = _Agent(PLAN, JOINED, job, folder, forks, clock, {})
+    report = HostReport(host="host-1", token="t", running={}, ended={})
+    with pytest.raises(JobFailed) as failed:
+        agent.wait_over(link, report, Interrupts())
+    return failed.value, started
+
+
+@pytest.mark.slow
+def test_who_hears_nothing_for_too_long_ends_all_that_it_has_and_not_before(
+    tmp_path: Path,
+) -> None:
+    orders = HostOrders(processes={1: HostProcess("trainer-0", "run")})
+    lost = PeerLost("nobody answers")
+    answers = iter([orders, *[lost] * 3, orders, *[lost] * 4])  # 12 s, then 16 s
+
+    failed, started = wait_with_a_sleeper(tmp_path, answers, step_s=4.0)
+
+    assert "nothing was heard from the launcher at tcp:10.0.0.1:7070 for 15 s" in str(
+        failed
+    )
+    assert next(answers, None) is None, "it has not waited for so long"
+    assert [is_gone(child.pid) for child in started] == [True]

@@ -33,13 +33,42 @@ _NO_IDS: Final = np.empty(0, np.int64)
 class RowGradients(NamedTuple):
     """Gradients of one table in one slot: distinct ids (n,), gradients (n, dim).
 
-    Of a table of the user's own, values of its dtype; with ``replaces``, whole rows.
+    Of a table of the user's own, values of its dtype; with ``replaces``, whole rows. They
+    are a stretch of what came for all slots, from ``start`` to ``stop``.
     """
 
     table: str
-    ids: Int64s
-    gradients: Array
+    all_ids: Int64s
+    all_gradients: Array
     replaces: bool = False
+    start: int = 0
+    stop: int | None = None  # None: to the end
+
+    @property
+    def ids(self) -> Int64s:
+        """Those of the slot."""
+        return self.all_ids[self.start : self.stop]
+
+    @property
+    def gradients(self) -> Array:
+        """Those of the slot's ids."""
+        return self.all_gradients[self.start : self.stop]
+
+    @property
+    def num_ids(self) -> int:
+        """How many there are."""
+        return (len(self.all_ids) if self.stop is None else self.stop) - self.start
+
+
+def joined(rows: Sequence[RowGradients]) -> tuple[Int64s, Array]:
+    """Ids and gradients of several slots of a table: where they lie, if side by side."""
+    having = [one for one in rows if one.num_ids] or rows[:1]
+    for one, following in itertools.pairwise(having):
+        if following.start != one.stop or following.all_ids is not one.all_ids:
+            ids, gradients = zip(*[(one.ids, one.gradients) for one in rows], strict=True)
+            return np.concatenate(ids), np.concatenate(gradients)
+    stretch = having[0]._replace(stop=having[-1].stop)
+    return stretch.ids, stretch.gradients
 
 
 class PushContents(NamedTuple):
@@ -108,10 +137,9 @@ def read_others(
         if entry.replaces and not form.is_own:
             raise UsageError(f"rows of the embedding {entry.table!r} are not replaced")
         values = gradient_bytes.view(form.dtype).reshape(count, form.dim)
+        of_table = (entry.table, table.ids, values, entry.replaces)
         for slot, start, stop in table.spans:
-            ids = table.ids[start:stop]
-            of_slot = RowGradients(entry.table, ids, values[start:stop], entry.replaces)
-            rows.setdefault(slot, []).append(of_slot)
+            rows.setdefault(slot, []).append(RowGradients(*of_table, start, stop))
     _count_steps(layout, push, rows)
     num_bytes = sum(gradient.nbytes for gradient in blocks.values())
     num_bytes += sum(gradient.nbytes for gradient in buffers[1::2])
@@ -252,7 +280,7 @@ def _block(layout: PartLayout, slot: int, buffer: Bytes) -> BlockLayout:
 
 
 def misfit(layout: PartLayout, slot: int, buffer: Bytes) -> UsageError:
-    """Why a buffer is no gradient of all of a dense slot, which it is not."""
+    """Why a buffer is no gradient of all of a dense slot."""
     try:
         _block(layout, slot, buffer)
     except UsageError as error:

@@ -10,19 +10,21 @@ run in any thread.
 """
 
 import functools
+import itertools
 import threading
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple, TypeVar, final
 
 import numpy as np
 
 from paceline.messages.shared import Hyper
 from paceline.params.codecs import Codec
-from paceline.params.rows import Array, RowStep, RowTable
+from paceline.params.rows import Array, RowStep, RowTable, Share, ValueTable
 from paceline.params.shard import ParameterShard, SlotSnapshot, Table, bare
 from paceline.server.requests import PartLayout
 from paceline.server.requests.contents import (
     Bytes,
+    IdSpan,
     Int64s,
     PushContents,
     RowGradients,
@@ -54,9 +56,10 @@ StepRows = Callable[[Sequence[Table], Sequence[RowGradients], RowStep], T]
 
 
 class RowRead(NamedTuple):
-    """Rows of a table for ids (n,), wanted at a place."""
+    """Rows of a table for ids (n,), wanted at a place; ``shares`` of slots side by side."""
 
-    table: Table
+    table: Table  # in the first of the slots
+    shares: list[Share]
     ids: Int64s
     place: Array  # (n, dim) of the table's dtype, or bytes (n, those of a coded row)
     codec: Codec | None = None  # how they travel; None: as they are
@@ -188,10 +191,10 @@ class SlotActions:
                 copy = place.view(form.dtype).reshape(len(ids), form.dim)
             else:
                 copy = place.reshape(len(ids), codec.coded_row_bytes(1, form.dim))
-            for slot, start, stop in spans:
-                rows = self._shard.rows[slot][table]
-                read = RowRead(rows, ids[start:stop], copy[start:stop], codec)
-                by_lead.setdefault(leads[slot], []).append(read)
+            for lead, of_lead in itertools.groupby(spans, lambda span: leads[span[0]]):
+                for rows, shares, start, stop in self._stretches(table, of_lead):
+                    read = RowRead(rows, shares, ids[start:stop], copy[start:stop], codec)
+                    by_lead.setdefault(lead, []).append(read)
         actions: Actions = {}
         for slot, reads in by_lead.items():
             alone = functools.partial(read_rows, reads, create=create)
@@ -261,6 +264,22 @@ class SlotActions:
             for lead, (tables, gradients) in found.items()
         }
 
+    def _stretches(
+        self, name: str, spans: Iterable[IdSpan]
+    ) -> Iterator[tuple[Table, list[Share], int, int]]:
+        """Ids of some slots of a queue that are found at once, from start to stop."""
+        shares: list[Share] = []
+        for slot, start, stop in spans:
+            table = self._shard.rows[slot][name]
+            if isinstance(table, ValueTable):
+                yield table, [], start, stop
+                continue
+            if not shares:
+                first, begin = table, start
+            shares.append(Share(table.number, start - begin, stop - begin))
+        if shares:
+            yield first, shares, begin, stop
+
     def _group(self, part: int, slot: int, hyper: tuple[Hyper, ...]) -> Hyper:
         return hyper[self._layouts[part].blocks[slot].group]
 
@@ -296,13 +315,16 @@ def step_rows(tables: Sequence[Table], rows: Sequence[RowGradients], how: RowSte
 
 def read_rows(reads: Sequence[RowRead], *, create: bool) -> None:
     """Copy rows to their places; ``create`` makes those that there are none of."""
-    for table, ids, place, codec in reads:
-        if codec is None:
-            table.gather_into(ids, create, place)
-            continue
-        values = np.empty((len(ids), table.dim), np.float32)
-        table.gather_into(ids, create, values)
-        codec.encode_rows(values, place.reshape(-1))
+    for table, shares, ids, place, codec in reads:
+        values = place
+        if codec is not None:
+            values = np.empty((len(ids), table.dim), np.float32)
+        if isinstance(table, ValueTable):
+            table.gather_into(ids, create, values)
+        else:
+            table.store.gather_into(shares, ids, create, values)
+        if codec is not None:
+            codec.encode_rows(values, place.reshape(-1))
 
 
 def read_made_rows(reads: Sequence[RowRead], *, create: bool) -> bool:

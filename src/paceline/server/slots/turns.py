@@ -7,6 +7,7 @@ so that two who run the same queues share them.
 Waits: the threads of `SlotRunners`, for work; else for nothing. Any thread.
 """
 
+import itertools
 import os
 import queue
 import threading
@@ -17,9 +18,9 @@ import torch
 
 from paceline.messages.shared import Hyper
 from paceline.params.bundle import Bundle
-from paceline.params.rows import RowStep, ValueTable
+from paceline.params.rows import RowStep, RowStore, Share, ValueTable
 from paceline.params.shard import Table
-from paceline.server.requests.contents import RowGradients
+from paceline.server.requests.contents import RowGradients, joined
 
 Action = Callable[[], object]
 
@@ -79,12 +80,19 @@ def one_turn(before: Turn, then: Turn) -> Turn:
 
 
 def apply_rows(tables: Sequence[Table], rows: Sequence[RowGradients], how: RowStep) -> None:
-    """Take one step of each table."""
-    for table, (name, ids, gradients, replaces) in zip(tables, rows, strict=True):
+    """Take one step of each table; of those that lie together, in one call."""
+    stores: dict[RowStore, tuple[list[int], list[RowGradients]]] = {}
+    for table, one in zip(tables, rows, strict=True):
         if isinstance(table, ValueTable):
-            table.apply(ids, gradients, replaces=replaces)
-        else:
-            table.apply(ids, gradients, *how.of(name))
+            table.apply(one.ids, one.gradients, replaces=one.replaces)
+            continue
+        numbers, found = stores.setdefault(table.store, ([], []))
+        numbers.append(table.number)
+        found.append(one)
+    for store, (numbers, found) in stores.items():
+        ends = [0, *itertools.accumulate([one.num_ids for one in found])]
+        shares = [*map(Share, numbers, ends, ends[1:])]
+        store.apply(shares, *joined(found), *how.of(found[0].table))
 
 
 def apply_compensated(

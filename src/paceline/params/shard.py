@@ -123,14 +123,15 @@ class ParameterShard:
         rows: dict[int, dict[str, Table]] = {}
         for number, slot in enumerate(row_slots):
             if slot in here:
-                rows[slot] = tables = {}
+                tables: dict[str, Table] = {}
+                rows[slot] = tables
                 for spec in plan.spec.tables:
                     if isinstance(spec.optimizer, Combine):
                         tables[spec.name] = ValueTable(spec, seed, number, len(row_slots))
                         continue
                     key = leads.get(slot, slot), spec.name
                     store = stores.get(key) or stores.setdefault(key, RowStore(spec, seed))
-                    tables[spec.name] = RowTable(spec, seed, store)
+                    tables[spec.name] = RowTable(spec, seed, slot, store)
         self._plans[part] = plan
         self._part |= dict.fromkeys((*dense, *rows), part)
         self.blocks |= dense

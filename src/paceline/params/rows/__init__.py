@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from paceline.params.rows.initial import table_key
     from paceline.params.rows.optimizers import counts_table_steps
     from paceline.params.rows.snapshot import RowSnapshot
-    from paceline.params.rows.store import RowStore, Share
+    from paceline.params.rows.store import RowStore
     from paceline.params.rows.table import RowTable
     from paceline.params.rows.values import ValueTable
 
@@ -60,7 +60,6 @@ _LAZY = {  # {name: the module that defines it}
     "RowStep": "paceline.params.rows.following",
     "RowStore": "paceline.params.rows.store",
     "RowTable": "paceline.params.rows.table",
-    "Share": "paceline.params.rows.store",
     "ValueTable": "paceline.params.rows.values",
     "combine_equal": "paceline.params.rows.combining",
     "combine_rows": "paceline.params.rows.combining",

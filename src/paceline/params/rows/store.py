@@ -16,7 +16,7 @@ Pure: no lock of its own; one call at a time per store.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, final
+from typing import final
 
 import numpy as np
 
@@ -37,22 +37,17 @@ from paceline.params.rows.optimizers import (
 from paceline.params.rows.snapshot import RowSnapshot
 
 
-class Share(NamedTuple):
-    """``ids[start:stop]`` of a call lie in a slot, by its number in the store."""
-
-    number: int
-    start: int
-    stop: int
-
-
 @final
 class RowStore:
     """The rows of one table that learn, of some slots; see `RowTable`.
 
+    What a call names of several slots is of each a stretch of its ids: the n-th has
+    ``ids[ends[n]:ends[n + 1]]``.
+
     Attributes:
-        counts: rows that were made, by slot.
-        steps: of the whole table as each slot has heard of them; stays where nobody asks.
-        snapshots: of each slot the live one, which is told of rows before they change.
+        counts: ``{slot: rows that were made}``.
+        steps: ``{slot: steps of the whole table}``; stays where nobody asks.
+        snapshots: ``{slot: the live one}``, which is told of rows before they change.
         values, state: all rows; of a slot's stretch as many are valid as it has.
     """
 
@@ -60,31 +55,30 @@ class RowStore:
         """Have no slot yet."""
         assert not isinstance(spec.optimizer, Combine)
         self.spec, self.optimizer = spec, spec.optimizer
-        self.counts, self.steps = list[int](), list[int]()
-        self.snapshots: list[RowSnapshot | None] = []
+        self.counts, self.steps = dict[int, int](), dict[int, int]()
+        self.snapshots = dict[int, RowSnapshot]()
+        self._counts_steps = counts_table_steps(self.optimizer)
         self._key = init_key(seed, spec.name)
         self._room = 0  # rows of a slot
+        self._firsts = dict[int, int]()  # {slot: its first row}
         self._cells, self._known = empty_cells(0), np.empty(0, np.int64)
         self.values = np.empty((0, spec.dim), np.float32)
         self.widths = state_widths(self.optimizer, spec.dim)
         self.state = {n: np.empty((0, wide), np.float32) for n, wide in self.widths.items()}
 
-    def add(self) -> int:
-        """Have another slot, which has no rows; its number."""
+    def add(self, slot: int) -> None:
+        """Have another slot, which has no rows."""
         assert not self._room, "before there are rows"
-        self.counts.append(0)
-        self.steps.append(0)
-        self.snapshots.append(None)
-        return len(self.counts) - 1
+        self.counts[slot] = self.steps[slot] = self._firsts[slot] = 0
 
-    def ids(self, number: int) -> Int64s:
+    def ids(self, slot: int) -> Int64s:
         """The ids of a slot by row: a view, which does not change."""
-        return self.stretch(number, self._known)
+        return self.stretch(slot, self._known)
 
-    def stretch(self, number: int, column: Array) -> Array:
+    def stretch(self, slot: int, column: Array) -> Array:
         """A slot's rows of one of the arrays: a view, until rows are made."""
-        first = number * self._room
-        return column[first : first + self.counts[number]]
+        first = self._firsts[slot]
+        return column[first : first + self.counts[slot]]
 
     def find_all(self, ids: Int64s) -> Int64s | None:
         """The row of each id; None if any is not made yet."""
@@ -92,14 +86,19 @@ class RowStore:
         return None if compiled.kernels.find(self._cells, ids, rows) else rows
 
     def gather_into(
-        self, shares: Sequence[Share], ids: Int64s, create: bool, out: Array
+        self,
+        slots: Sequence[int],
+        ends: Sequence[int],
+        ids: Int64s,
+        create: bool,
+        out: Array,
     ) -> None:
-        """See `SlotTable.gather_into`; with ``create`` rows of unseen ids are made."""
+        """See `RowTable.gather_into`."""
         require_shape(self.spec, "out", out, len(ids), self.spec.dim)
         if not compiled.kernels.read(self._cells, ids, self.values, out):
             return
         if create:
-            rows = self._make_rows(shares, ids)  # which may move the values
+            rows = self._make_rows(slots, ends, ids)  # which may move the values
             compiled.kernels.gather(self.values, rows, out)
             return
         rows = np.empty(len(ids), np.int64)
@@ -111,37 +110,34 @@ class RowStore:
 
     def apply(
         self,
-        shares: Sequence[Share],
+        slots: Sequence[int],
+        ends: Sequence[int],
         ids: Int64s,
         gradients: Float32s,
         rate: float = 1.0,
         optimizer: RowOptimizer | None = None,
     ) -> None:
-        """See `RowTable.apply`; the ``shares``, one of a slot, are all of the ids."""
+        """See `RowTable.apply`."""
         require_shape(self.spec, "gradients", gradients, len(ids), self.spec.dim)
-        numbers = [self.count_step(share.number) for share in shares]
+        numbers = [self.count_step(slot) for slot in slots] if self._counts_steps else [0]
         if not len(ids):
             return
         rows = self.find_all(ids)
         if rows is None:
-            rows = self._make_rows(shares, ids)
-        for number, start, stop in shares:
-            if (snapshot := self.snapshots[number]) is not None:
-                snapshot.keep(rows[start:stop] - number * self._room)
-        used = optimizer or self.optimizer
-        if len(set(numbers)) > 1 and counts_table_steps(
-            used
-        ):  # loaded so: each as it counts
-            for (_, start, stop), at in zip(shares, numbers, strict=True):
-                if start < stop:
-                    self.step(rows[start:stop], gradients[start:stop], at, rate, used)
+            rows = self._make_rows(slots, ends, ids)
+        if self.snapshots:
+            self._keep(slots, ends, rows)
+        if min(numbers) == max(numbers):
+            self.step(rows, gradients, numbers[0], rate, optimizer)
             return
-        self.step(rows, gradients, numbers[0], rate, used)
+        for number, start, stop in zip(numbers, ends, ends[1:], strict=False):
+            if start < stop:  # loaded as of other moments
+                self.step(rows[start:stop], gradients[start:stop], number, rate, optimizer)
 
-    def count_step(self, number: int) -> int:
+    def count_step(self, slot: int) -> int:
         """A step of the table begins, in a slot: which one it is, from 1."""
-        self.steps[number] += 1
-        return self.steps[number]
+        self.steps[slot] += 1
+        return self.steps[slot]
 
     def step(
         self,
@@ -155,71 +151,79 @@ class RowStore:
         used = optimizer or self.optimizer
         step(used, self.values, self.state, rows, gradients, rate, number)
 
-    def load(self, number: int, ids: Int64s, columns: Mapping[str, Array]) -> None:
+    def load(self, slot: int, ids: Int64s, columns: Mapping[str, Array]) -> None:
         """A slot has these rows from now on, and no others: distinct ids, all columns."""
-        if self.counts[number] or len(ids) > self._room:
-            self.counts[number] = 0
+        if self.counts[slot] or len(ids) > self._room:
+            self.counts[slot] = 0
             # Other arrays: a snapshot may look at these. Ids are spread evenly: what is
             # loaded next has about as many.
             self._lay_out(max(len(ids) + len(ids) // 8, self._room))
         self._reserve(len(ids))
-        self._insert(number, ids, np.empty(len(ids), np.int64))
+        self._insert(slot, ids, np.empty(len(ids), np.int64))
         for name, array in columns.items():
             column = self.values if name == "values" else self.state[name]
-            self.stretch(number, column)[:] = array
+            self.stretch(slot, column)[:] = array
 
-    def _make_rows(self, shares: Sequence[Share], ids: Int64s) -> Int64s:
+    def _keep(self, slots: Sequence[int], ends: Sequence[int], rows: Int64s) -> None:
+        """Rows of some slots are about to change."""
+        for slot, start, stop in zip(slots, ends, ends[1:], strict=False):
+            if (snapshot := self.snapshots.get(slot)) is not None:
+                snapshot.keep(rows[start:stop] - self._firsts[slot])
+
+    def _make_rows(self, slots: Sequence[int], ends: Sequence[int], ids: Int64s) -> Int64s:
         """The row of each id; those that are not there are made."""
-        most = max([self.counts[n] + stop - start for n, start, stop in shares])
+        shares = [*zip(slots, ends, ends[1:], strict=False)]
+        most = max(self.counts[slot] + stop - start for slot, start, stop in shares)
         if most > self._room:  # as if all were new
             self._lay_out(max(most, 2 * self._room))
         self._reserve(len(ids))
         rows = np.empty(len(ids), np.int64)
-        for number, start, stop in shares:
-            known = self.counts[number]
-            self._insert(number, ids[start:stop], rows[start:stop])
-            if self.counts[number] > known:
-                values = self.stretch(number, self.values)[known:]
-                new_ids = self.ids(number)[known:]
-                fill_initial(self.spec.init, self._key, new_ids, values)
-                state = {n: self.stretch(number, a)[known:] for n, a in self.state.items()}
+        for slot, start, stop in shares:
+            known = self.counts[slot]
+            self._insert(slot, ids[start:stop], rows[start:stop])
+            if self.counts[slot] > known:
+                values = self.stretch(slot, self.values)[known:]
+                fill_initial(self.spec.init, self._key, self.ids(slot)[known:], values)
+                state = {n: self.stretch(slot, a)[known:] for n, a in self.state.items()}
                 fill_new_state(self.optimizer, values, state)
         return rows
 
     def _reserve(self, num_ids: int) -> None:
         """Have cells for so many more ids."""
-        capacity = sum(self.counts) + num_ids
+        capacity = sum(self.counts.values()) + num_ids
         if capacity * 3 > len(self._cells) * 2:
             self._number_again(capacity)
 
     def _number_again(self, capacity: int) -> None:
         self._cells = empty_cells(capacity)
-        for number, count in enumerate(self.counts):
-            ids = self.ids(number).copy()
-            self.counts[number] = 0
-            self._insert(number, ids, np.empty(count, np.int64))
+        for slot, count in self.counts.items():
+            ids = self.ids(slot).copy()
+            self.counts[slot] = 0
+            self._insert(slot, ids, np.empty(count, np.int64))
 
-    def _insert(self, number: int, ids: Int64s, rows: Int64s) -> None:
+    def _insert(self, slot: int, ids: Int64s, rows: Int64s) -> None:
         """Find the row of each id of a slot; what is unseen gets the next ones."""
-        first, insert = number * self._room, compiled.kernels.find_or_insert
-        count = first + self.counts[number]
-        self.counts[number] = insert(self._cells, ids, self._known, count, rows) - first
+        first, insert = self._firsts[slot], compiled.kernels.find_or_insert
+        count = first + self.counts[slot]
+        self.counts[slot] = insert(self._cells, ids, self._known, count, rows) - first
 
     def _lay_out(self, room: int) -> None:
         """Have so much room for each slot."""
-        firsts = [number * self._room for number in range(len(self.counts))]
+        begun = self._firsts
+        self._firsts = {slot: number * room for number, slot in enumerate(begun)}
 
         def moved(column: Array) -> Array:
-            made = np.empty((len(firsts) * room, *column.shape[1:]), column.dtype)
-            for number, (first, count) in enumerate(zip(firsts, self.counts, strict=True)):
-                made[number * room :][:count] = column[first : first + count]
+            made = np.empty((len(begun) * room, *column.shape[1:]), column.dtype)
+            for slot, first in begun.items():
+                came = column[first : first + self.counts[slot]]
+                made[self._firsts[slot] :][: len(came)] = came
             return made
 
         self._known, self.values = moved(self._known), moved(self.values)
         for name in self.state:  # one by one: what is left can go
             self.state[name] = moved(self.state[name])
         self._room = room
-        self._number_again(sum(self.counts))
+        self._number_again(sum(self.counts.values()))
 
 
 def require_shape(spec: TableSpec, name: str, array: Array, *expected: int) -> None:

@@ -19,7 +19,7 @@ from paceline.params.rows.compiled import Float32s, Int64s
 from paceline.params.rows.id_map import IdMap
 from paceline.params.rows.optimizers import counts_table_steps
 from paceline.params.rows.snapshot import RowSnapshot
-from paceline.params.rows.store import RowStore, Share, require_shape
+from paceline.params.rows.store import RowStore, require_shape
 
 TABLE_STEPS: Final = "table_steps"  # int64 (1,), beside the columns
 
@@ -90,18 +90,20 @@ class RowTable(SlotTable):
     The job's ``seed`` decides a new row, with the table's name and the id.
 
     Attributes:
-        store, number: where the rows lie, by which number of a slot.
+        store: where its rows lie, perhaps with those of other slots.
     """
 
-    def __init__(self, spec: TableSpec, seed: int, store: RowStore | None = None) -> None:
-        """Have no rows; ``store``: of tables of the same spec, in slots beside this one."""
+    def __init__(
+        self, spec: TableSpec, seed: int, slot: int = 0, store: RowStore | None = None
+    ) -> None:
+        """Have no rows; ``store``: of the same spec and seed."""
         super().__init__(spec, np.dtype(np.float32))
-        self.store = store or RowStore(spec, seed)
-        self.number = self.store.add()
+        self.store, self._slot = store or RowStore(spec, seed), slot
+        self.store.add(slot)
 
     def __len__(self) -> int:
         """How many rows were made."""
-        return self.store.counts[self.number]
+        return self.store.counts[self._slot]
 
     @property
     def optimizer(self) -> RowOptimizer:
@@ -110,17 +112,17 @@ class RowTable(SlotTable):
 
     def snapshot(self) -> RowSnapshot:
         """See `SlotTable.snapshot`."""
-        found = self.store.snapshots[self.number] = super().snapshot()
-        return found
+        self.store.snapshots[self._slot] = super().snapshot()
+        return self.store.snapshots[self._slot]
 
     def release(self) -> None:
         """See `SlotTable.release`."""
         super().release()
-        self.store.snapshots[self.number] = None
+        self.store.snapshots.pop(self._slot, None)
 
     def gather_into(self, ids: Int64s, create: bool, out: Array) -> None:
         """See `SlotTable.gather_into`; with ``create`` rows of unseen ids are made."""
-        self.store.gather_into(self._all_of(ids), ids, create, out)
+        self.store.gather_into((self._slot,), (0, len(ids)), ids, create, out)
 
     def apply(
         self,
@@ -138,11 +140,12 @@ class RowTable(SlotTable):
         Raises:
             UsageError: the gradients have another shape; nothing has been changed.
         """
-        self.store.apply(self._all_of(ids), ids, gradients, rate, optimizer)
+        of_slot = (self._slot,), (0, len(ids))
+        self.store.apply(*of_slot, ids, gradients, rate, optimizer)
 
     def count_step(self) -> int:
         """A step of the table begins: which one it is, from 1. One call at a time."""
-        return self.store.count_step(self.number)
+        return self.store.count_step(self._slot)
 
     def lacks(self, ids: Int64s) -> bool:
         """Whether the row of any of these ids is not made yet."""
@@ -179,10 +182,10 @@ class RowTable(SlotTable):
         ``table_steps`` (1,), where the optimizer counts them.
         """
         copies = {name: column.copy() for name, column in self._columns().items()}
-        return {"ids": self.store.ids(self.number).copy(), **copies, **self._counted()}
+        return {"ids": self.store.ids(self._slot).copy(), **copies, **self._counted()}
 
     def _moment(self) -> RowSnapshot:
-        return RowSnapshot(self.store.ids(self.number), self._columns(), self._counted())
+        return RowSnapshot(self.store.ids(self._slot), self._columns(), self._counted())
 
     def load(self, arrays: Mapping[str, Array]) -> None:
         """Replace all rows by what `export` returned; the table goes on identically.
@@ -205,20 +208,17 @@ class RowTable(SlotTable):
             self._require_shape(TABLE_STEPS, arrays[TABLE_STEPS], 1)
         self._index_of(ids)
         self.release()  # the arrays that it looks at do not change any more
-        self.store.load(self.number, ids, {name: arrays[name] for name in columns})
+        self.store.load(self._slot, ids, {name: arrays[name] for name in columns})
         steps = int(arrays[TABLE_STEPS][0]) if TABLE_STEPS in arrays else 0
-        self.store.steps[self.number] = steps
-
-    def _all_of(self, ids: Int64s) -> tuple[Share]:
-        return (Share(self.number, 0, len(ids)),)
+        self.store.steps[self._slot] = steps
 
     def _columns(self) -> dict[str, Array]:
         """Values and state of the slot's rows: views."""
         columns = {"values": self.store.values, **self.store.state}
-        return {n: self.store.stretch(self.number, a) for n, a in columns.items()}
+        return {n: self.store.stretch(self._slot, a) for n, a in columns.items()}
 
     def _counted(self) -> dict[str, Array]:
         """What is of the whole table, and of no row."""
         if not counts_table_steps(self.optimizer):
             return {}
-        return {TABLE_STEPS: np.array([self.store.steps[self.number]], np.int64)}
+        return {TABLE_STEPS: np.array([self.store.steps[self._slot]], np.int64)}

@@ -33,42 +33,39 @@ _NO_IDS: Final = np.empty(0, np.int64)
 class RowGradients(NamedTuple):
     """Gradients of one table in one slot: distinct ids (n,), gradients (n, dim).
 
-    Of a table of the user's own, values of its dtype; with ``replaces``, whole rows. They
-    are a stretch of what came for all slots, from ``start`` to ``stop``.
+    Of a table of the user's own, values of its dtype; with ``replaces``, whole rows.
     """
 
     table: str
-    all_ids: Int64s
-    all_gradients: Array
+    ids: Int64s
+    gradients: Array
     replaces: bool = False
-    start: int = 0
-    stop: int | None = None  # None: to the end
-
-    @property
-    def ids(self) -> Int64s:
-        """Those of the slot."""
-        return self.all_ids[self.start : self.stop]
-
-    @property
-    def gradients(self) -> Array:
-        """Those of the slot's ids."""
-        return self.all_gradients[self.start : self.stop]
-
-    @property
-    def num_ids(self) -> int:
-        """How many there are."""
-        return (len(self.all_ids) if self.stop is None else self.stop) - self.start
 
 
-def joined(rows: Sequence[RowGradients]) -> tuple[Int64s, Array]:
-    """Ids and gradients of several slots of a table: where they lie, if side by side."""
-    having = [one for one in rows if one.num_ids] or rows[:1]
-    for one, following in itertools.pairwise(having):
-        if following.start != one.stop or following.all_ids is not one.all_ids:
-            ids, gradients = zip(*[(one.ids, one.gradients) for one in rows], strict=True)
-            return np.concatenate(ids), np.concatenate(gradients)
-    stretch = having[0]._replace(stop=having[-1].stop)
-    return stretch.ids, stretch.gradients
+class TableGradients(NamedTuple):
+    """As `RowGradients`, of several slots: the n-th has those ``ends[n]:ends[n + 1]``."""
+
+    table: str
+    ids: Int64s
+    gradients: Array
+    replaces: bool
+    slots: tuple[int, ...]
+    ends: Sequence[int]
+
+    def part(self, first: int, stop: int) -> "TableGradients":
+        """Those of the slots ``first:stop`` of these."""
+        start, end = self.ends[first], self.ends[stop]
+        return self._replace(
+            ids=self.ids[start:end],
+            gradients=self.gradients[start:end],
+            slots=self.slots[first:stop],
+            ends=[one - start for one in self.ends[first : stop + 1]],
+        )
+
+    def of(self, slot: int) -> RowGradients:
+        """Those of one slot."""
+        at = self.slots.index(slot)
+        return RowGradients(*self.part(at, at + 1)[:4])
 
 
 class PushContents(NamedTuple):
@@ -81,22 +78,28 @@ class PushContents(NamedTuple):
     hyper: tuple[Hyper, ...]
     blocks: dict[int, torch.Tensor]  # {slot: gradient (n,)}
     sparse: dict[int, SparseGradient]  # {slot: gradient}
-    rows: dict[int, list[RowGradients]]  # {slot: one per table}
+    rows: Sequence[TableGradients] = ()
     rate: float = 1.0
     then: Mapping[int, torch.Tensor] = {}  # {slot: values of its gradient}
     num_bytes: int = 0
 
+    def rows_of(self, slot: int) -> list[RowGradients]:
+        """The rows of a slot, of each table that has any there."""
+        return [one.of(slot) for one in self.rows if slot in one.slots]
 
-IdSpan = tuple[int, int, int]  # (slot, start, stop): ``ids[start:stop]`` lie in the slot
+    def row_slots(self) -> list[int]:
+        """Slots that have rows, in the order in which they came."""
+        return [*dict.fromkeys(slot for one in self.rows for slot in one.slots)]
 
 
 class TableIds(NamedTuple):
-    """Ids (n,) of one table, grouped by slot."""
+    """Ids (n,) of one table, grouped by slot: the n-th has ``ids[ends[n]:ends[n + 1]]``."""
 
     table: str
     form: TableForm
     ids: Int64s
-    spans: tuple[IdSpan, ...]
+    slots: tuple[int, ...]
+    ends: list[int]
 
 
 class PreparedPush(NamedTuple):
@@ -127,7 +130,7 @@ def read_others(
     sparse = {
         slot: _read_sparse(layout, push, slot, *next(pairs)) for slot in push.sparse_blocks
     }
-    rows: dict[int, list[RowGradients]] = {}
+    rows: list[TableGradients] = []
     for entry, (id_bytes, gradient_bytes) in zip(push.rows, pairs, strict=True):
         table = _read_ids(layout, entry, id_bytes)
         count, form = len(table.ids), table.form
@@ -137,18 +140,19 @@ def read_others(
         if entry.replaces and not form.is_own:
             raise UsageError(f"rows of the embedding {entry.table!r} are not replaced")
         values = gradient_bytes.view(form.dtype).reshape(count, form.dim)
-        of_table = (entry.table, table.ids, values, entry.replaces)
-        for slot, start, stop in table.spans:
-            rows.setdefault(slot, []).append(RowGradients(*of_table, start, stop))
-    _count_steps(layout, push, rows)
+        rows.append(
+            TableGradients(
+                entry.table, table.ids, values, entry.replaces, table.slots, table.ends
+            )
+        )
+    if push.stepped:
+        _count_steps(layout, push, rows)
     num_bytes = sum(gradient.nbytes for gradient in blocks.values())
     num_bytes += sum(gradient.nbytes for gradient in buffers[1::2])
     return PushContents(push.hyper, blocks, sparse, rows, then=then, num_bytes=num_bytes)
 
 
-def _count_steps(
-    layout: PartLayout, push: Push, rows: dict[int, list[RowGradients]]
-) -> None:
+def _count_steps(layout: PartLayout, push: Push, rows: list[TableGradients]) -> None:
     """Let every slot hear of a step of a table that counts them, with rows or without."""
     _require_distinct("tables that step", push.stepped)
     for name in push.stepped:
@@ -157,10 +161,11 @@ def _count_steps(
             raise UsageError(
                 f"part {layout.part}: expected a table that counts its steps, got {name!r}"
             )
-        nothing = RowGradients(name, _NO_IDS, np.empty((0, form.dim), np.float32))
+        nothing = np.empty((0, form.dim), np.float32)
         having = {s for entry in push.rows if entry.table == name for s in entry.slots}
-        for slot in sorted(layout.row_slots - having):
-            rows.setdefault(slot, []).append(nothing)
+        if others := (*sorted(layout.row_slots - having),):
+            ends = [0] * (len(others) + 1)
+            rows.append(TableGradients(name, _NO_IDS, nothing, False, others, ends))
 
 
 def read_together(
@@ -369,24 +374,21 @@ def _read_ids(layout: PartLayout, entry: RowSlots, buffer: Bytes) -> TableIds:
         )
     ends = list(itertools.accumulate(entry.counts, initial=0))
     _require_bytes(f"ids of {what}", buffer, 8 * ends[-1])
-    spans = tuple(zip(entry.slots, ends, ends[1:], strict=False))
     if form.bounds is not None:  # what is looked at here is what is used
         buffer = own(buffer)
-        _require_within(what, form.bounds, buffer.view(np.int64), spans)
-    return TableIds(entry.table, form, buffer.view(np.int64), spans)
+        for slot, start, stop in zip(entry.slots, ends, ends[1:], strict=False):
+            here = buffer.view(np.int64)[start:stop]
+            _require_within(what, form.bounds[slot], slot, here)
+    return TableIds(entry.table, form, buffer.view(np.int64), entry.slots, ends)
 
 
-def _require_within(
-    what: str, bounds: Mapping[int, tuple[int, int]], ids: Int64s, spans: Sequence[IdSpan]
-) -> None:
-    for slot, start, stop in spans:
-        first, behind = bounds[slot]
-        here = ids[start:stop]
-        if len(here) and not (here.min() >= first and here.max() < behind):
-            raise UsageError(
-                f"{what}: expected ids {first}..{behind - 1} in slot {slot}, got "
-                f"{here.min()}..{here.max()}"
-            )
+def _require_within(what: str, bounds: tuple[int, int], slot: int, here: Int64s) -> None:
+    first, behind = bounds
+    if len(here) and not (here.min() >= first and here.max() < behind):
+        raise UsageError(
+            f"{what}: expected ids {first}..{behind - 1} in slot {slot}, got "
+            f"{here.min()}..{here.max()}"
+        )
 
 
 def _require_count(came: int, expected: int) -> None:

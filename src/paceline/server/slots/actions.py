@@ -10,7 +10,6 @@ run in any thread.
 """
 
 import functools
-import itertools
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple, TypeVar, final
@@ -19,15 +18,14 @@ import numpy as np
 
 from paceline.messages.shared import Hyper
 from paceline.params.codecs import Codec
-from paceline.params.rows import Array, RowStep, RowTable, Share, ValueTable
+from paceline.params.rows import Array, RowStep, RowTable
 from paceline.params.shard import ParameterShard, SlotSnapshot, Table, bare
 from paceline.server.requests import PartLayout
 from paceline.server.requests.contents import (
     Bytes,
-    IdSpan,
     Int64s,
     PushContents,
-    RowGradients,
+    TableGradients,
     TableIds,
 )
 from paceline.server.slots.merging import step_block, step_sparse, step_tables
@@ -40,6 +38,7 @@ from paceline.server.slots.rounds import (
 from paceline.server.slots.turns import (
     BesideTurn,
     Joint,
+    TableStep,
     Turn,
     apply_compensated,
     apply_rows,
@@ -52,14 +51,15 @@ T = TypeVar("T")
 
 # {slot: what happens to its numbers, or to those of all with rows that it leads}
 Actions = dict[int, Turn]
-StepRows = Callable[[Sequence[Table], Sequence[RowGradients], RowStep], T]
+StepRows = Callable[[Sequence[TableStep], RowStep], T]
 
 
 class RowRead(NamedTuple):
-    """Rows of a table for ids (n,), wanted at a place; ``shares`` of slots side by side."""
+    """Rows of a table for ids (n,), wanted at a place; of slots that lie together."""
 
     table: Table  # in the first of the slots
-    shares: list[Share]
+    slots: tuple[int, ...]
+    ends: list[int]
     ids: Int64s
     place: Array  # (n, dim) of the table's dtype, or bytes (n, those of a coded row)
     codec: Codec | None = None  # how they travel; None: as they are
@@ -73,7 +73,7 @@ class SlotActions:
         self,
         shard: ParameterShard,
         layouts: Mapping[int, PartLayout],
-        hogwild: Collection[int],
+        hogwild: set[int],
         leads: Mapping[int, int],
     ) -> None:
         """Know the numbers.
@@ -100,9 +100,9 @@ class SlotActions:
                 hyper = self._group(part, slot, contents.hyper)
                 step = functools.partial(step_sparse, shard, slot, kind, hyper)
                 actions[slot] = Joint(contents.sparse[slot], step, hyper, most)
-            elif slot in contents.rows:
+            elif rows := contents.rows_of(slot):
                 step = functools.partial(step_tables, shard, slot, how)
-                actions[slot] = Joint(contents.rows[slot], step, how, most)
+                actions[slot] = Joint(rows, step, how, most)
         return actions
 
     def stepping(self, layout: PartLayout, contents: PushContents, slot: int) -> Turn:
@@ -121,10 +121,10 @@ class SlotActions:
     ) -> Actions:
         """Take one step of each table in those of ``slots`` that the push has rows of."""
         how = layout.row_step(contents.hyper, contents.rate)
-        having = [slot for slot in slots if slot in contents.rows]
-        actions = self._stepping_rows(apply_rows, having, contents.rows, how)
-        if having and having[0] in self._hogwild:
-            beside = self._stepping_rows(step_rows, having, contents.rows, how)
+        taken = frozenset(slots)
+        actions = self._stepping_rows(apply_rows, taken, contents.rows, how)
+        if not self._hogwild.isdisjoint(actions):
+            beside = self._stepping_rows(step_rows, taken, contents.rows, how)
             return {
                 slot: BesideTurn(beside[slot], alone) for slot, alone in actions.items()
             }
@@ -154,16 +154,15 @@ class SlotActions:
                     actions[slot] = functools.partial(
                         apply_sparse_round, shard, slot, contributed, group
                     )
-        touched = {slot: None for one in contributed for slot in one.contents.rows}
+        touched = [slot for one in contributed for slot in one.contents.row_slots()]
         if touched:
             how = self._layouts[part].row_step(hyper, rate)
             first = contributed[0]
             is_one = len(contributed) == 1 and first.weight == 1.0  # nothing to add up
             if is_one:
-                having = [slot for slot in touched if slot in first.slots]
-                rows = first.contents.rows
-                return {**actions, **self._stepping_rows(apply_rows, having, rows, how)}
-            for slot in touched:
+                rows, taken = first.contents.rows, first.slots
+                return {**actions, **self._stepping_rows(apply_rows, taken, rows, how)}
+            for slot in dict.fromkeys(touched):
                 actions[slot] = functools.partial(
                     apply_rows_round, shard, slot, contributed, how
                 )
@@ -184,17 +183,18 @@ class SlotActions:
     ) -> Actions:
         """Copy rows into the places: (ids, dim) of each one wanted, or its code."""
         by_lead: dict[int, list[RowRead]] = {}
-        leads = self._leads
-        for (table, form, ids, spans), place in zip(wanted, places, strict=True):
+        for (name, form, ids, slots, ends), place in zip(wanted, places, strict=True):
             copy: Array
             if codec is None:
                 copy = place.view(form.dtype).reshape(len(ids), form.dim)
             else:
                 copy = place.reshape(len(ids), codec.coded_row_bytes(1, form.dim))
-            for lead, of_lead in itertools.groupby(spans, lambda span: leads[span[0]]):
-                for rows, shares, start, stop in self._stretches(table, of_lead):
-                    read = RowRead(rows, shares, ids[start:stop], copy[start:stop], codec)
-                    by_lead.setdefault(lead, []).append(read)
+            for lead, table, first, behind in self._together(name, slots):
+                start, stop = ends[first], ends[behind]
+                known = [end - start for end in ends[first : behind + 1]]
+                numbers = (ids[start:stop], copy[start:stop], codec)
+                read = RowRead(table, slots[first:behind], known, *numbers)
+                by_lead.setdefault(lead, []).append(read)
         actions: Actions = {}
         for slot, reads in by_lead.items():
             alone = functools.partial(read_rows, reads, create=create)
@@ -245,40 +245,35 @@ class SlotActions:
     def _stepping_rows(
         self,
         step: StepRows[T],
-        slots: Iterable[int],
-        rows: Mapping[int, Sequence[RowGradients]],
+        taken: frozenset[int],
+        rows: Iterable[TableGradients],
         how: RowStep,
     ) -> dict[int, Callable[[], T]]:
-        """Steps on the rows of some slots, by who leads them."""
-        found: dict[int, tuple[list[Table], list[RowGradients]]] = {}
-        for slot in slots:
-            lead, tables = self._leads[slot], self._shard.rows[slot]
-            if lead not in found:
-                found[lead] = ([], [])
-            stepped, gradients = found[lead]
-            for one in rows[slot]:
-                stepped.append(tables[one.table])
-                gradients.append(one)
-        return {
-            lead: functools.partial(step, tables, gradients, how)
-            for lead, (tables, gradients) in found.items()
-        }
+        """Steps on the rows of the slots that take them, by who leads them."""
+        found: dict[int, list[TableStep]] = {}
+        for one in rows:
+            pieces = [one]
+            if not taken.issuperset(one.slots):
+                slots = enumerate(one.slots)
+                pieces = [one.part(n, n + 1) for n, slot in slots if slot in taken]
+            for piece in pieces:
+                for lead, table, first, stop in self._together(one.table, piece.slots):
+                    stepped = TableStep(table, piece.part(first, stop))
+                    found.setdefault(lead, []).append(stepped)
+        return {lead: functools.partial(step, steps, how) for lead, steps in found.items()}
 
-    def _stretches(
-        self, name: str, spans: Iterable[IdSpan]
-    ) -> Iterator[tuple[Table, list[Share], int, int]]:
-        """Ids of some slots of a queue that are found at once, from start to stop."""
-        shares: list[Share] = []
-        for slot, start, stop in spans:
-            table = self._shard.rows[slot][name]
-            if isinstance(table, ValueTable):
-                yield table, [], start, stop
-                continue
-            if not shares:
-                first, begin = table, start
-            shares.append(Share(table.number, start - begin, stop - begin))
-        if shares:
-            yield first, shares, begin, stop
+    def _together(
+        self, name: str, slots: Sequence[int]
+    ) -> Iterator[tuple[int, Table, int, int]]:
+        """Of slots of a table those that are found at once: lead, table, first, behind."""
+        leads, rows, stop = self._leads, self._shard.rows, 0
+        while stop < len(slots):
+            first, lead, table = stop, leads[slots[stop]], rows[slots[stop]][name]
+            stop += 1
+            if type(table) is RowTable:
+                while stop < len(slots) and leads[slots[stop]] == lead:
+                    stop += 1
+            yield lead, table, first, stop
 
     def _group(self, part: int, slot: int, hyper: tuple[Hyper, ...]) -> Hyper:
         return hyper[self._layouts[part].blocks[slot].group]
@@ -299,30 +294,30 @@ def _hyper_at_rate(hyper: tuple[Hyper, ...], rate: float) -> tuple[Hyper, ...]:
     return tuple(found)
 
 
-def step_rows(tables: Sequence[Table], rows: Sequence[RowGradients], how: RowStep) -> bool:
+def step_rows(steps: Sequence[TableStep], how: RowStep) -> bool:
     """Step on rows beside others; false, and nothing done, if a row must be made first."""
-    learnt = [table for table in tables if isinstance(table, RowTable)]
-    found = [table.made_rows(one.ids) for table, one in zip(learnt, rows, strict=True)]
-    made = [places for places in found if places is not None]
-    if len(made) < len(found):
+    learnt = [(one.table, one.rows) for one in steps if type(one.table) is RowTable]
+    made = [table.made_rows(rows.ids) for table, rows in learnt]
+    if any(places is None for places in made):
         return False
     with _COUNTING:
-        numbers = [table.count_step() for table in learnt]
-    for table, places, one, number in zip(learnt, made, rows, numbers, strict=True):
-        table.step_made(places, one.gradients, number, *how.of(one.table))
+        numbers = [table.count_step() for table, _ in learnt]
+    for (table, rows), places, number in zip(learnt, made, numbers, strict=True):
+        assert places is not None
+        table.step_made(places, rows.gradients, number, *how.of(rows.table))
     return True
 
 
 def read_rows(reads: Sequence[RowRead], *, create: bool) -> None:
     """Copy rows to their places; ``create`` makes those that there are none of."""
-    for table, shares, ids, place, codec in reads:
+    for table, slots, ends, ids, place, codec in reads:
         values = place
         if codec is not None:
             values = np.empty((len(ids), table.dim), np.float32)
-        if isinstance(table, ValueTable):
-            table.gather_into(ids, create, values)
+        if type(table) is RowTable:
+            table.store.gather_into(slots, ends, ids, create, values)
         else:
-            table.store.gather_into(shares, ids, create, values)
+            table.gather_into(ids, create, values)
         if codec is not None:
             codec.encode_rows(values, place.reshape(-1))
 

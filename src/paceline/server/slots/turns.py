@@ -7,7 +7,6 @@ so that two who run the same queues share them.
 Waits: the threads of `SlotRunners`, for work; else for nothing. Any thread.
 """
 
-import itertools
 import os
 import queue
 import threading
@@ -18,9 +17,9 @@ import torch
 
 from paceline.messages.shared import Hyper
 from paceline.params.bundle import Bundle
-from paceline.params.rows import RowStep, RowStore, Share, ValueTable
+from paceline.params.rows import RowStep, RowTable, ValueTable
 from paceline.params.shard import Table
-from paceline.server.requests.contents import RowGradients, joined
+from paceline.server.requests.contents import TableGradients
 
 Action = Callable[[], object]
 
@@ -79,20 +78,20 @@ def one_turn(before: Turn, then: Turn) -> Turn:
     return before
 
 
-def apply_rows(tables: Sequence[Table], rows: Sequence[RowGradients], how: RowStep) -> None:
-    """Take one step of each table; of those that lie together, in one call."""
-    stores: dict[RowStore, tuple[list[int], list[RowGradients]]] = {}
-    for table, one in zip(tables, rows, strict=True):
-        if isinstance(table, ValueTable):
-            table.apply(one.ids, one.gradients, replaces=one.replaces)
-            continue
-        numbers, found = stores.setdefault(table.store, ([], []))
-        numbers.append(table.number)
-        found.append(one)
-    for store, (numbers, found) in stores.items():
-        ends = [0, *itertools.accumulate([one.num_ids for one in found])]
-        shares = [*map(Share, numbers, ends, ends[1:])]
-        store.apply(shares, *joined(found), *how.of(found[0].table))
+class TableStep(NamedTuple):
+    """Gradients that change a table in some slots, which lie together; see `RowStore`."""
+
+    table: Table  # in the first of the slots
+    rows: TableGradients
+
+
+def apply_rows(steps: Sequence[TableStep], how: RowStep) -> None:
+    """Take one step of each table."""
+    for table, (name, ids, gradients, replaces, slots, ends) in steps:
+        if type(table) is ValueTable:  # by far quicker than to ask an abstract class
+            table.apply(ids, gradients, replaces=replaces)
+        elif type(table) is RowTable:
+            table.store.apply(slots, ends, ids, gradients, *how.of(name))
 
 
 def apply_compensated(

@@ -17,7 +17,7 @@ from paceline.messages.server import CutReport, Restore, Snapshot
 from paceline.messages.shared import Hyper, OptimizerSpec, Waiting
 from paceline.params.bundle import Bundle
 from paceline.params.dense import OptimizeBlock
-from paceline.params.rows.table import RowTable
+from paceline.params.rows.store import RowStore
 from paceline.params.sparse import SparseGradient
 from paceline.server.requests.contents import RowGradients
 from paceline.server.slots import slots as service_queue
@@ -169,8 +169,8 @@ def test_rows_of_waiting_pushes_change_once(
     rows: RowOptimizer,
 ) -> None:
     server = _make(make_server, Async(merge=8), rows=rows)
-    with held(server, monkeypatch, RowTable) as applied:
-        answers = [_submit(server, trainer, owner=RowTable) for trainer in (12, 13, 14)]
+    with held(server, monkeypatch, RowStore) as applied:
+        answers = [_submit(server, trainer, owner=RowStore) for trainer in (12, 13, 14)]
     assert [verdict(answer.wait()) for answer in answers] == ["applied"] * 3
     assert [len(ids) for ids, *_ in applied] == [2, 4], "one push alone, then three"
     found = server.pull_rows([SAME_SLOT[0], *SAME_SLOT[2:5]])[:, 0]
@@ -248,8 +248,8 @@ def test_rows_are_read_later_where_too_much_waits(
     order, entry = group([SAME_SLOT[0]])
     ids = np.array([SAME_SLOT[0]], np.int64)[order]
     read = PullRows(incarnation=99, timeline=0, part=0, rows=(entry,), create=True)
-    with held(server, monkeypatch, RowTable):
-        waiting = _submit(server, 12, owner=RowTable)
+    with held(server, monkeypatch, RowStore):
+        waiting = _submit(server, 12, owner=RowStore)
         assert verdict(server.ask(read, [ids])) == "not_ready"
     assert verdict(waiting.wait()) == "applied"
     assert isinstance(server.ask(read, [ids]), PulledRows)

@@ -18,6 +18,7 @@ from paceline.messages.shared import Hyper, OptimizerSpec, Waiting
 from paceline.params.bundle import Bundle
 from paceline.params.dense import OptimizeBlock
 from paceline.params.rows.store import RowStore
+from paceline.params.rows.table import RowTable
 from paceline.params.sparse import SparseGradient
 from paceline.server.requests.contents import RowGradients
 from paceline.server.slots import slots as service_queue
@@ -169,8 +170,8 @@ def test_rows_of_waiting_pushes_change_once(
     rows: RowOptimizer,
 ) -> None:
     server = _make(make_server, Async(merge=8), rows=rows)
-    with held(server, monkeypatch, RowStore) as applied:
-        answers = [_submit(server, trainer, owner=RowStore) for trainer in (12, 13, 14)]
+    with held(server, monkeypatch, RowTable) as applied:
+        answers = [_submit(server, trainer, owner=RowTable) for trainer in (12, 13, 14)]
     assert [verdict(answer.wait()) for answer in answers] == ["applied"] * 3
     assert [len(ids) for ids, *_ in applied] == [2, 4], "one push alone, then three"
     found = server.pull_rows([SAME_SLOT[0], *SAME_SLOT[2:5]])[:, 0]

@@ -65,6 +65,8 @@ class RowStore:
         self.values = np.empty((0, spec.dim), np.float32)
         self.widths = state_widths(self.optimizer, spec.dim)
         self.state = {n: np.empty((0, wide), np.float32) for n, wide in self.widths.items()}
+        # Ids that were read last, and their rows: mostly they are what changes next.
+        self._read: tuple[Int64s, Int64s] = (self._known, self._known)
 
     def add(self, slot: int) -> None:
         """Have another slot, which has no rows."""
@@ -95,14 +97,15 @@ class RowStore:
     ) -> None:
         """See `RowTable.gather_into`."""
         require_shape(self.spec, "out", out, len(ids), self.spec.dim)
-        if not compiled.kernels.read(self._cells, ids, self.values, out):
+        rows = np.empty(len(ids), np.int64)
+        if not compiled.kernels.read(self._cells, ids, self.values, out, rows):
+            self._read = ids.copy(), rows
             return
         if create:
             rows = self._make_rows(slots, ends, ids)  # which may move the values
             compiled.kernels.gather(self.values, rows, out)
+            self._read = ids.copy(), rows
             return
-        rows = np.empty(len(ids), np.int64)
-        compiled.kernels.find(self._cells, ids, rows)
         unseen = np.flatnonzero(rows < 0)
         initial = np.empty((len(unseen), self.spec.dim), np.float32)
         fill_initial(self.spec.init, self._key, ids[unseen], initial)
@@ -122,9 +125,10 @@ class RowStore:
         numbers = [self.count_step(slot) for slot in slots] if self._counts_steps else [0]
         if not len(ids):
             return
-        rows = self.find_all(ids)
-        if rows is None:
-            rows = self._make_rows(slots, ends, ids)
+        known, rows = self._read
+        if not np.array_equal(ids, known):
+            found = self.find_all(ids)
+            rows = self._make_rows(slots, ends, ids) if found is None else found
         if self.snapshots:
             self._keep(slots, ends, rows)
         if min(numbers) == max(numbers):
@@ -222,7 +226,7 @@ class RowStore:
         self._known, self.values = moved(self._known), moved(self.values)
         for name in self.state:  # one by one: what is left can go
             self.state[name] = moved(self.state[name])
-        self._room = room
+        self._room, self._read = room, (self._known[:0], self._known[:0])
         self._number_again(sum(self.counts.values()))
 
 

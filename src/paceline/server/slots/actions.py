@@ -154,14 +154,14 @@ class SlotActions:
                     actions[slot] = functools.partial(
                         apply_sparse_round, shard, slot, contributed, group
                     )
-        touched = [slot for one in contributed for slot in one.contents.row_slots()]
-        if touched:
+        if any(one.contents.rows for one in contributed):
             how = self._layouts[part].row_step(hyper, rate)
             first = contributed[0]
             is_one = len(contributed) == 1 and first.weight == 1.0  # nothing to add up
             if is_one:
                 rows, taken = first.contents.rows, first.slots
                 return {**actions, **self._stepping_rows(apply_rows, taken, rows, how)}
+            touched = [slot for one in contributed for slot in one.contents.row_slots()]
             for slot in dict.fromkeys(touched):
                 actions[slot] = functools.partial(
                     apply_rows_round, shard, slot, contributed, how
@@ -266,12 +266,12 @@ class SlotActions:
         self, name: str, slots: Sequence[int]
     ) -> Iterator[tuple[int, Table, int, int]]:
         """Of slots of a table those that are found at once: lead, table, first, behind."""
-        leads, rows, stop = self._leads, self._shard.rows, 0
-        while stop < len(slots):
+        leads, rows, count, stop = self._leads, self._shard.rows, len(slots), 0
+        while stop < count:
             first, lead, table = stop, leads[slots[stop]], rows[slots[stop]][name]
             stop += 1
             if type(table) is RowTable:
-                while stop < len(slots) and leads[slots[stop]] == lead:
+                while stop < count and leads[slots[stop]] == lead:
                     stop += 1
             yield lead, table, first, stop
 

@@ -8,8 +8,9 @@
     row slot     {table name: RowTable     table/<name>/ids, .../values, .../<state>
                   or ValueTable}; RowTables of some slots may share a RowStore
 
-Slots are independent: calls for different slots may run in parallel, calls for one slot
-one at a time. `create` alone changes which slots there are: nothing else may run then.
+Slots are independent: calls for different slots may run in parallel, unless they share a
+store, and calls for one slot one at a time. `create` alone changes which slots there are:
+nothing else may run then.
 
 Pure.
 """

@@ -230,8 +230,7 @@ def read_push(layout: PartLayout, push: Push, buffers: Sequence[Bytes]) -> PushC
     slots = (*push.blocks, *push.early, *push.sparse_blocks)
     if len({*slots}) != len(slots):
         raise UsageError(f"expected distinct blocks, got {list(slots)}")
-    num_dense = len(push.together) or len(push.blocks)
-    expected = num_dense + 2 * num_pairs + len(push.then)
+    expected = push.num_dense() + 2 * num_pairs + len(push.then)
     if len(buffers) != expected:
         raise UsageError(
             f"expected {expected} buffers behind the message, got {len(buffers)}"

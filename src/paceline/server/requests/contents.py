@@ -9,7 +9,7 @@ Pure.
 
 import itertools
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -26,8 +26,6 @@ from paceline.transport.service import own
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 Int64s = np.ndarray[Any, np.dtype[np.int64]]
 Array = np.ndarray[Any, np.dtype[Any]]
-
-_NO_IDS: Final = np.empty(0, np.int64)
 
 
 class RowGradients(NamedTuple):
@@ -125,7 +123,7 @@ def read_others(
     _require_distinct("tables", [entry.table for entry in push.rows])
     num_paired = len(buffers) - len(push.then)
     then = _read_then(layout, push, buffers[num_paired:])
-    buffers = buffers[len(push.together) or len(push.blocks) : num_paired]
+    buffers = buffers[push.num_dense() : num_paired]
     pairs = zip(buffers[::2], buffers[1::2], strict=True)
     sparse = {
         slot: _read_sparse(layout, push, slot, *next(pairs)) for slot in push.sparse_blocks
@@ -134,17 +132,13 @@ def read_others(
     for entry, (id_bytes, gradient_bytes) in zip(push.rows, pairs, strict=True):
         table = _read_ids(layout, entry, id_bytes)
         count, form = len(table.ids), table.form
-        _require_bytes(
-            f"gradients of {entry.table!r}", gradient_bytes, count * form.row_bytes
-        )
+        expected = count * form.row_bytes
+        _require_bytes(f"gradients of {entry.table!r}", gradient_bytes, expected)
         if entry.replaces and not form.is_own:
             raise UsageError(f"rows of the embedding {entry.table!r} are not replaced")
         values = gradient_bytes.view(form.dtype).reshape(count, form.dim)
-        rows.append(
-            TableGradients(
-                entry.table, table.ids, values, entry.replaces, table.slots, table.ends
-            )
-        )
+        what = (entry.table, table.ids, values, entry.replaces)
+        rows.append(TableGradients(*what, table.slots, table.ends))
     if push.stepped:
         _count_steps(layout, push, rows)
     num_bytes = sum(gradient.nbytes for gradient in blocks.values())
@@ -161,11 +155,11 @@ def _count_steps(layout: PartLayout, push: Push, rows: list[TableGradients]) -> 
             raise UsageError(
                 f"part {layout.part}: expected a table that counts its steps, got {name!r}"
             )
-        nothing = np.empty((0, form.dim), np.float32)
+        nothing = np.empty(0, np.int64), np.empty((0, form.dim), np.float32)
         having = {s for entry in push.rows if entry.table == name for s in entry.slots}
         if others := (*sorted(layout.row_slots - having),):
             ends = [0] * (len(others) + 1)
-            rows.append(TableGradients(name, _NO_IDS, nothing, False, others, ends))
+            rows.append(TableGradients(name, *nothing, False, others, ends))
 
 
 def read_together(
@@ -376,8 +370,8 @@ def _read_ids(layout: PartLayout, entry: RowSlots, buffer: Bytes) -> TableIds:
     _require_bytes(f"ids of {what}", buffer, 8 * ends[-1])
     if form.bounds is not None:  # what is looked at here is what is used
         buffer = own(buffer)
-        for slot, start, stop in zip(entry.slots, ends, ends[1:], strict=False):
-            here = buffer.view(np.int64)[start:stop]
+        for n, slot in enumerate(entry.slots):
+            here = buffer.view(np.int64)[ends[n] : ends[n + 1]]
             _require_within(what, form.bounds[slot], slot, here)
     return TableIds(entry.table, form, buffer.view(np.int64), entry.slots, ends)
 

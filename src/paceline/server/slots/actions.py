@@ -46,6 +46,7 @@ from paceline.server.slots.turns import (
 )
 
 _COUNTING: Final = threading.Lock()  # guards the counts of steps of all tables
+_MOVING: Final = threading.Lock()  # slots of several queues may come to lie in one store
 
 T = TypeVar("T")
 
@@ -240,7 +241,8 @@ class SlotActions:
 
     def _move(self, slot: int, to: "SlotActions", *, is_bare: bool) -> None:
         held = self._shard.export(slot)
-        to._shard.load(slot, bare(held) if is_bare else held)
+        with _MOVING:
+            to._shard.load(slot, bare(held) if is_bare else held)
 
     def _stepping_rows(
         self,

@@ -269,8 +269,7 @@ class Slots:
         self.shard.create(plan, self._server, *how)
         self.lent[layout.part] = lent
         self._row_leads |= row_leads
-        leads = {slot: self.shard.bundles[slot].lead for slot in layout.blocks}
-        leads |= row_leads
+        leads = row_leads | {s: self.shard.bundles[s].lead for s in layout.blocks}
         made = {lead: SlotQueue(self._on_error, self.full) for lead in {*leads.values()}}
         self._queues |= {slot: made[lead] for slot, lead in leads.items()}
         if is_hogwild(plan.spec):

@@ -90,10 +90,6 @@ class Push(TrainerMessage, frozen=True):
     stepped: tuple[str, ...] = ()
     together: tuple[int, ...] = ()
 
-    def num_dense(self) -> int:
-        """Buffers of the gradients of its blocks."""
-        return len(self.together or self.blocks)
-
 
 class PushEarly(TrainerMessage, frozen=True):
     """Gradients ahead of push ``number``, which takes those that it names.

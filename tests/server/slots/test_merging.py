@@ -17,7 +17,7 @@ from paceline.messages.server import CutReport, Restore, Snapshot
 from paceline.messages.shared import Hyper, OptimizerSpec, Waiting
 from paceline.params.bundle import Bundle
 from paceline.params.dense import OptimizeBlock
-from paceline.params.rows.store import RowStore
+from paceline.params.rows.row_store import RowStore
 from paceline.params.rows.table import RowTable
 from paceline.params.sparse import SparseGradient
 from paceline.server.requests.contents import RowGradients

@@ -18,8 +18,8 @@ from paceline.params.rows.combining import Array
 from paceline.params.rows.compiled import Float32s, Int64s
 from paceline.params.rows.id_map import IdMap
 from paceline.params.rows.optimizers import counts_table_steps
+from paceline.params.rows.row_store import RowStore, require_shape
 from paceline.params.rows.snapshot import RowSnapshot
-from paceline.params.rows.store import RowStore, require_shape
 
 TABLE_STEPS: Final = "table_steps"  # int64 (1,), beside the columns
 

@@ -230,7 +230,8 @@ def read_push(layout: PartLayout, push: Push, buffers: Sequence[Bytes]) -> PushC
     slots = (*push.blocks, *push.early, *push.sparse_blocks)
     if len({*slots}) != len(slots):
         raise UsageError(f"expected distinct blocks, got {list(slots)}")
-    expected = push.num_dense() + 2 * num_pairs + len(push.then)
+    num_dense = len(push.together or push.blocks)
+    expected = num_dense + 2 * num_pairs + len(push.then)
     if len(buffers) != expected:
         raise UsageError(
             f"expected {expected} buffers behind the message, got {len(buffers)}"
@@ -249,7 +250,7 @@ def read_push(layout: PartLayout, push: Push, buffers: Sequence[Bytes]) -> PushC
             num_bytes += block.num_bytes
     if not (num_pairs or push.stepped or push.then or layout.compensation is not None):
         return PushContents(push.hyper, blocks, {}, num_bytes=num_bytes)
-    contents = read_others(layout, push, blocks, buffers)
+    contents = read_others(layout, push, blocks, buffers[num_dense:])
     if contents.rows and layout.has_followers():  # who cannot step is refused right here
         _require_hyper(layout, push.hyper)
         layout.row_step(push.hyper, 1.0)

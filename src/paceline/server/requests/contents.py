@@ -115,7 +115,7 @@ def read_others(
 ) -> PushContents:
     """What a push has beside gradients of ``blocks``, and those; it is checked whole.
 
-    There are as many buffers as the push has, those of its blocks among them.
+    There are as many buffers as the push has behind those of its blocks.
 
     Raises:
         UsageError: the push does not fit the part, or the buffers not the push.
@@ -123,7 +123,7 @@ def read_others(
     _require_distinct("tables", [entry.table for entry in push.rows])
     num_paired = len(buffers) - len(push.then)
     then = _read_then(layout, push, buffers[num_paired:])
-    buffers = buffers[push.num_dense() : num_paired]
+    buffers = buffers[:num_paired]
     pairs = zip(buffers[::2], buffers[1::2], strict=True)
     sparse = {
         slot: _read_sparse(layout, push, slot, *next(pairs)) for slot in push.sparse_blocks

@@ -87,7 +87,7 @@ class Errands:
             numbers, plan = self._carrier.numbers[part], self._carrier.plan(part)
             own = numbers.attach(server, message, plan)
             assert isinstance(own.message, Push)
-            message, behind = own.message, own.buffers[own.message.num_dense() :]
+            message, behind = own.message, own.buffers[_num_dense(own.message) :]
         self._number += 1
         address = self._carrier.protocol.servers[server]
         errand = wire.Errand(self._number, server, address, message)
@@ -166,7 +166,11 @@ def _loaded(own: Payload, push: Push, buffers: Sequence[Any]) -> Payload:
     if not push.blocks:
         return own._replace(message=push, buffers=buffers)
     assert own.message.blocks == push.blocks, f"{own.message.blocks} for {push.blocks}"
-    blocks = own.buffers[: own.message.num_dense()]
+    blocks = own.buffers[: _num_dense(own.message)]
     # Which of them lie side by side is another matter here than at the leader.
     message = msgspec.structs.replace(push, together=own.message.together)
     return own._replace(message=message, buffers=[*blocks, *buffers])
+
+
+def _num_dense(push: Push) -> int:
+    return len(push.together or push.blocks)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from paceline.config import FTRL, SGD, Adagrad, Adam, RowOptimizer, Uniform
 from paceline.messages.shared import TableSpec
-from paceline.params.rows.store import RowStore
+from paceline.params.rows.row_store import RowStore
 from paceline.params.rows.table import TABLE_STEPS, RowTable
 
 SLOTS = (3, 4, 7)

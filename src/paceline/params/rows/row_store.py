@@ -157,11 +157,13 @@ class RowStore:
 
     def load(self, slot: int, ids: Int64s, columns: Mapping[str, Array]) -> None:
         """A slot has these rows from now on, and no others: distinct ids, all columns."""
-        if self.counts[slot] or len(ids) > self._room:
-            self.counts[slot] = 0
+        had_rows, self.counts[slot] = self.counts[slot] > 0, 0
+        if had_rows or len(ids) > self._room:
             # Other arrays: a snapshot may look at these. Ids are spread evenly: what is
             # loaded next has about as many.
             self._lay_out(max(len(ids) + len(ids) // 8, self._room))
+        if had_rows:
+            self._number_again(sum(self.counts.values()) + len(ids))
         self._reserve(len(ids))
         self._insert(slot, ids, np.empty(len(ids), np.int64))
         for name, array in columns.items():
@@ -226,8 +228,10 @@ class RowStore:
         self._known, self.values = moved(self._known), moved(self.values)
         for name in self.state:  # one by one: what is left can go
             self.state[name] = moved(self.state[name])
+        rows = self._cells[:, 1]
+        known = np.flatnonzero(rows >= 0)
+        rows[known] += rows[known] // max(1, self._room) * (room - self._room)
         self._room, self._read = room, (self._known[:0], self._known[:0])
-        self._number_again(sum(self.counts.values()))
 
 
 def require_shape(spec: TableSpec, name: str, array: Array, *expected: int) -> None:

@@ -91,7 +91,8 @@ INSIDE: dict[str, Floors] = {
     "paceline.params.rows": (
         ("compiled",),
         ("combining", "distinct", "id_map", "initial", "optimizers", "snapshot"),
-        ("following", "table"),
+        ("following", "row_store"),
+        ("table",),
         ("values",),
     ),
     "paceline.forecast": (

@@ -22,7 +22,7 @@ from paceline.messages.trainer import Beaten
 from paceline.messages.waits import Wait
 from paceline.server.held_pushes import HeldPushes
 from paceline.server.locks import LockGranted, LockTable
-from paceline.server.requests.contents import PushContents, RowGradients
+from paceline.server.requests.contents import PushContents, TableGradients
 from paceline.trainer.acts import Ask, Asking, Pause
 from paceline.trainer.protocol import tables as lock_acts
 from paceline.trainer.protocol.tables import take_locks
@@ -193,8 +193,9 @@ class Trainer:
                 records=0,
                 token=token,
             )
-            rows = RowGradients("t", ids, np.zeros((len(ids), 1), np.float32))
-            contents = PushContents((), {}, {}, {0: [rows]})
+            values = np.zeros((len(ids), 1), np.float32)
+            rows = TableGradients("t", ids, values, False, (0,), (0, len(ids)))
+            contents = PushContents((), {}, {}, [rows])
             if world.locks[server].why_lost(push, contents) is not None:
                 world.lost += 1
                 continue

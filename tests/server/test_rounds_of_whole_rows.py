@@ -2,14 +2,15 @@
 
 import numpy as np
 
-from paceline.server.requests.contents import PushContents, RowGradients
+from paceline.server.requests.contents import PushContents, RowGradients, TableGradients
 from paceline.server.slots.rounds import Contributed, sum_rows
 
 SLOT = 3
 
 
 def contributed(trainer: str, *rows: RowGradients, applies: bool = True) -> Contributed:
-    contents = PushContents((), {}, {}, {SLOT: list(rows)} if rows else {})
+    found = [TableGradients(*one, (SLOT,), (0, len(one.ids))) for one in rows]
+    contents = PushContents((), {}, {}, found)
     return Contributed(trainer, 1.0, frozenset({SLOT} if applies else ()), contents)
 
 

@@ -6,10 +6,11 @@
     dense slot   one OptimizeBlock         values, state/<name>
                  (and RowChanges, if its gradients are sparse)
     row slot     {table name: RowTable     table/<name>/ids, .../values, .../<state>
-                  or ValueTable}
+                  or ValueTable}; RowTables of some slots may share a RowStore
 
-Slots are independent: calls for different slots may run in parallel, calls for one slot
-one at a time. `create` alone changes which slots there are: nothing else may run then.
+Slots are independent: calls for different slots may run in parallel, unless they share a
+store, and calls for one slot one at a time. `create` alone changes which slots there are:
+nothing else may run then.
 
 Pure.
 """
@@ -22,12 +23,12 @@ import torch
 
 from paceline.config import Combine
 from paceline.errors import UsageError
-from paceline.messages.shared import Block, Hyper, PartPlan, PartSpec, TableSpec
+from paceline.messages.shared import Block, Hyper, PartPlan, PartSpec
 from paceline.params.blocks import dtype_bytes
 from paceline.params.bundle import MOST_BYTES, Bundle, bundled
 from paceline.params.dense import OptimizeBlock
 from paceline.params.guarding import why_not_beside, why_not_guarded
-from paceline.params.rows import Array, RowSnapshot, RowTable, ValueTable
+from paceline.params.rows import Array, RowSnapshot, RowStore, RowTable, ValueTable
 from paceline.params.sparse import RowChanges, SparseGradient
 
 Bytes = bytes | bytearray | memoryview | np.ndarray[Any, np.dtype[Any]]
@@ -91,13 +92,14 @@ class ParameterShard:
         seed: int,
         memory: Callable[[int], Memory | None] = lambda _: None,
         bundle_bytes: int = MOST_BYTES,
+        leads: Mapping[int, int] = {},
     ) -> None:
         """Make the slots of a part that the plan places on ``server``.
 
         Dense values are zeros until `upload`; rows are made when they are touched, as
         ``seed`` decides. The same plan again changes nothing. ``memory`` says where a
         dense slot's values are to lie, zeroed; None where that does not matter. So many
-        bytes of blocks step together.
+        bytes of blocks step together, and row slots whose ``leads`` are the same.
 
         Raises:
             UsageError: the part has another plan already, or an optimizer or dtype that
@@ -118,14 +120,19 @@ class ParameterShard:
             if block.slot in here
         }
         row_slots = range(plan.first_row_slot, plan.first_row_slot + plan.num_row_slots)
-        rows = {
-            slot: {
-                spec.name: _table(spec, seed, number, len(row_slots))
-                for spec in plan.spec.tables
-            }
-            for number, slot in enumerate(row_slots)
-            if slot in here
-        }
+        stores: dict[tuple[int, str], RowStore] = {}
+        rows: dict[int, dict[str, Table]] = {}
+        for number, slot in enumerate(row_slots):
+            if slot in here:
+                tables: dict[str, Table] = {}
+                rows[slot] = tables
+                for spec in plan.spec.tables:
+                    if isinstance(spec.optimizer, Combine):
+                        tables[spec.name] = ValueTable(spec, seed, number, len(row_slots))
+                        continue
+                    key = leads.get(slot, slot), spec.name
+                    store = stores.get(key) or stores.setdefault(key, RowStore(spec, seed))
+                    tables[spec.name] = RowTable(spec, seed, slot, store)
         self._plans[part] = plan
         self._part |= dict.fromkeys((*dense, *rows), part)
         self.blocks |= dense
@@ -277,12 +284,6 @@ class ParameterShard:
         return UsageError(
             f"expected a slot of this server ({_listed(self._part)}), got {slot}"
         )
-
-
-def _table(spec: TableSpec, seed: int, number: int, num_slots: int) -> Table:
-    if isinstance(spec.optimizer, Combine):
-        return ValueTable(spec, seed, number, num_slots)
-    return RowTable(spec, seed)
 
 
 def bare(tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:

@@ -98,7 +98,7 @@ class HeldPushes:
         table = self._tables.get(push.part)
         if table is None:
             return f"token {push.token} is of no lock of part {push.part}"
-        ids = [one.ids for rows in contents.rows.values() for one in rows]
+        ids = [one.ids for one in contents.rows]
         written = tuple(np.unique(np.concatenate(ids)).tolist()) if ids else ()
         return table.why_not_written(push.token, push.incarnation, written)
 

@@ -261,12 +261,13 @@ def packed(message: msgspec.Struct, buffers: Sequence[Buffer], limits: Limits) -
     Raises:
         FrameRefused: the message cannot travel, or the frame would be over a limit.
     """
-    views: Sequence[memoryview] = ()
-    sizes: tuple[int, ...] = ()
-    if buffers:
-        views = [byte_view(buffer) for buffer in buffers]
-        sizes = tuple([view.nbytes for view in views])
-    parcel = Parcel(_encoded(message), sizes, views)
+    encoded = _encoded(message)
+    if not buffers and len(encoded) + _MOST_AROUND <= min(
+        limits.header_bytes, limits.frame_bytes
+    ):
+        return Parcel(encoded, (), ())
+    views = [byte_view(buffer) for buffer in buffers]
+    parcel = Parcel(encoded, tuple([view.nbytes for view in views]), views)
     parcel.require_within(limits, f"{type(message).__name__} is not sent")
     return parcel
 

@@ -35,7 +35,7 @@ def test_the_numbers_are_those_of_buffers_of_their_own() -> None:
     for slot, gradient in alone.blocks.items():
         assert torch.equal(found.blocks[slot], gradient)
     assert found.sparse.keys() == alone.sparse.keys()
-    assert found.rows.keys() == alone.rows.keys()
+    assert found.row_slots() == alone.row_slots()
 
 
 def test_a_push_is_applied(make_server: MakeServer) -> None:

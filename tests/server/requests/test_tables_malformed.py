@@ -86,9 +86,9 @@ def test_any_push_is_read_or_refused(
     before = {slot: shard.export(slot) for slot in shard.slots()}
     with contextlib.suppress(UsageError):
         contents = read_push(layout_of(plan, "server-0"), push, buffers)
-        for slot, found in contents.rows.items():
+        for slot in contents.row_slots():
             assert slot in {10, 11}, "rows that lie here"
-            for one in found:
+            for one in contents.rows_of(slot):
                 assert one.gradients.shape == (len(one.ids), 2)
                 table = own_table(shard, slot)
                 if len(np.unique(one.ids)) == len(one.ids):
@@ -114,7 +114,8 @@ def test_any_question_for_rows_is_read_or_refused(
             PullRows(**WHO, rows=rows, create=True),
             buffers_of(drawn, b"")[:1],
         )
-        for slot, start, stop in wanted.spans:
+        stretches = zip(wanted.slots, wanted.ends, wanted.ends[1:], strict=False)
+        for slot, start, stop in stretches:
             found = shard.rows[slot]["t"].gather(wanted.ids[start:stop], True)
             assert found.shape == (stop - start, 2)
 

@@ -26,8 +26,9 @@ from paceline.params.bundle import Bundle
 from paceline.params.guarding import why_not_hogwild
 from paceline.params.rows.following import RowStep
 from paceline.params.rows.table import TABLE_STEPS, RowTable
-from paceline.server.requests.contents import RowGradients
+from paceline.server.requests.contents import TableGradients
 from paceline.server.slots.actions import step_rows
+from paceline.server.slots.turns import TableStep
 from paceline.server.snapshots import read_share
 from paceline.store.blobs.blobs import BlobStore
 from tests.server.conftest import Rows, Server, make_plan, task_key, verdict, window
@@ -166,13 +167,14 @@ def test_without_company_it_is_the_queue_to_the_bit(
 
 def test_steps_of_a_table_are_counted_exactly() -> None:
     table = RowTable(TableSpec("t", 2, Adam(steps="table"), Uniform(0.1)), 0)
-    rows = [RowGradients("t", np.arange(9), np.ones((9, 2), np.float32))]
-    assert not step_rows([table], rows, RowStep()), "rows are made alone"
-    table.apply(rows[0].ids, rows[0].gradients)
+    ids, ones = np.arange(9), np.ones((9, 2), np.float32)
+    steps = [TableStep(table, TableGradients("t", ids, ones, False, (0,), (0, 9)))]
+    assert not step_rows(steps, RowStep()), "rows are made alone"
+    table.apply(ids, ones)
 
     def train() -> None:
         for _ in range(50):
-            assert step_rows([table], rows, RowStep())
+            assert step_rows(steps, RowStep())
 
     _run(*(threading.Thread(target=train) for _ in range(4)))
     assert table.export()[TABLE_STEPS].tolist() == [201]

@@ -17,6 +17,7 @@ from paceline.messages.server import CutReport, Restore, Snapshot
 from paceline.messages.shared import Hyper, OptimizerSpec, Waiting
 from paceline.params.bundle import Bundle
 from paceline.params.dense import OptimizeBlock
+from paceline.params.rows.row_store import RowStore
 from paceline.params.rows.table import RowTable
 from paceline.params.sparse import SparseGradient
 from paceline.server.requests.contents import RowGradients
@@ -248,8 +249,8 @@ def test_rows_are_read_later_where_too_much_waits(
     order, entry = group([SAME_SLOT[0]])
     ids = np.array([SAME_SLOT[0]], np.int64)[order]
     read = PullRows(incarnation=99, timeline=0, part=0, rows=(entry,), create=True)
-    with held(server, monkeypatch, RowTable):
-        waiting = _submit(server, 12, owner=RowTable)
+    with held(server, monkeypatch, RowStore):
+        waiting = _submit(server, 12, owner=RowStore)
         assert verdict(server.ask(read, [ids])) == "not_ready"
     assert verdict(waiting.wait()) == "applied"
     assert isinstance(server.ask(read, [ids]), PulledRows)

@@ -248,7 +248,7 @@ def slots(monkeypatch: pytest.MonkeyPatch) -> Slots:
 def push(slots: Slots, done: Action, placed: Action = nothing) -> bool:
     """To both dense slots."""
     gradients = {0: torch.ones(6), 1: torch.ones(4)}
-    contents = PushContents(({"lr": 0.1},), gradients, {}, {})
+    contents = PushContents(({"lr": 0.1},), gradients, {})
     return slots.push(0, contents, (0, 1), 1, 7, done, placed)
 
 

@@ -103,6 +103,28 @@ def test_rows_of_the_next_batch_are_asked_for_behind_the_push(pace: Pace) -> Non
     assert step.count("s") == 6, f"no row is asked for twice: {step}"
 
 
+def test_who_brings_rows_of_a_round_is_not_asked_for_dense_values_of_a_part_without() -> (
+    None
+):
+    job = FakeJob(servers=2, pace=Sync())
+    with job.session() as session:
+        rows = session.embedding("id", 3)
+        optimizer = session.share(nn.ModuleList([rows]))
+        ids = torch.tensor([[0, 1], [2, 3], [4, 5], [0, 0], [6, 7], [1, 1]])
+        for (one,) in session.batches((ids,), 1, shuffle=False, task_size=6):
+            rows(one).sum().backward()
+            optimizer.step()
+    asked = [(role, m) for role, m in job.sent if isinstance(m, Pull | PullRows)]
+    at = [(role, m.at_round, type(m)) for role, m in asked if m.at_round]
+    brought = {(role, number) for role, number, kind in at if kind is PullRows}
+    waited = {(role, number) for role, number, kind in at if kind is Pull}
+    assert brought
+    assert not brought & waited
+    servers = ("server-0", "server-1")
+    rounds = {(role, number) for role in servers for number in range(1, 6)}
+    assert rounds <= brought | waited, "all say that they have applied the round"
+
+
 @pytest.mark.parametrize("pace", [Sync(), Async()], ids=str)
 def test_foreseen_rows_are_those_that_a_lookup_would_have_found(pace: Pace) -> None:
     with FakeJob(servers=2, pace=pace).session() as session:

@@ -6,25 +6,25 @@ the journal has all of it.
 Pure.
 """
 
-import functools
+import msgspec
 
 from paceline.coordinator.durable.outcomes import Outcome
 from paceline.messages.watching import JobStatus
 
 _BULKY = frozenset({"queue", "files", "plan", "plans", "instead", "result", "value"})
 MOST_LISTED = 64
-_LISTS = (tuple, dict)
+_LISTS = {tuple, dict}
 
 
 def told(outcome: Outcome) -> tuple[str, dict[str, object]]:
     """The name of an outcome's line, and its fields."""
-    kind, fields = type(outcome), dict[str, object]()
-    for name in _fields_told(kind):
-        value: object = getattr(outcome, name)
-        if isinstance(value, _LISTS) and len(value) > MOST_LISTED:
-            value = len(value)
-        fields[name] = value
-    return kind.__name__, fields
+    fields = msgspec.structs.asdict(outcome)
+    for name in _BULKY.intersection(fields):
+        del fields[name]
+    for name, value in fields.items():
+        if type(value) in _LISTS and len(value) > MOST_LISTED:
+            fields[name] = len(value)
+    return type(outcome).__name__, fields
 
 
 def progress_of(status: JobStatus) -> dict[str, object]:
@@ -54,8 +54,3 @@ def closed_of(status: JobStatus) -> dict[str, object]:
 def _trained_s(status: JobStatus) -> float:
     """Seconds that loops have trained, as far as this coordinator knows."""
     return 0.0 if status.trained is None else round(status.trained.seconds, 3)
-
-
-@functools.cache  # of a few kinds; a line is written for each outcome
-def _fields_told(kind: type[Outcome]) -> tuple[str, ...]:
-    return tuple(name for name in kind.__struct_fields__ if name not in _BULKY)

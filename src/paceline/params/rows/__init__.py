@@ -7,6 +7,7 @@
     id_map       id -> row index                     open addressing
     initial      a new row's values                  a function of (seed, table, id)
     optimizers   what a row keeps besides its values, and one step
+    row_store    a table's rows in the slots that take turns as one
     table        one table in one slot
     following    rows that follow the optimizer of a ``torch.optim``
     combining, values   tables of the user's own
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from paceline.params.rows.id_map import IdMap
     from paceline.params.rows.initial import table_key
     from paceline.params.rows.optimizers import counts_table_steps
+    from paceline.params.rows.row_store import RowStore
     from paceline.params.rows.snapshot import RowSnapshot
     from paceline.params.rows.table import RowTable
     from paceline.params.rows.values import ValueTable
@@ -56,6 +58,7 @@ _LAZY = {  # {name: the module that defines it}
     "Int64s": "paceline.params.rows.compiled",
     "RowSnapshot": "paceline.params.rows.snapshot",
     "RowStep": "paceline.params.rows.following",
+    "RowStore": "paceline.params.rows.row_store",
     "RowTable": "paceline.params.rows.table",
     "ValueTable": "paceline.params.rows.values",
     "combine_equal": "paceline.params.rows.combining",

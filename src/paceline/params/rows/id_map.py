@@ -11,7 +11,7 @@ from typing import Final, final
 import numpy as np
 
 from paceline.params.rows import compiled
-from paceline.params.rows.compiled import Float32s, Int64s
+from paceline.params.rows.compiled import Int64s
 
 _EMPTY: Final = -1
 
@@ -47,19 +47,6 @@ class IdMap:
         rows = np.empty(len(ids), np.int64)
         compiled.kernels.find(self._cells, ids, rows)
         return rows
-
-    def find_all(self, ids: Int64s) -> Int64s | None:
-        """The row of each id, shape (n,); None if any is unknown."""
-        rows = np.empty(len(ids), np.int64)
-        return None if compiled.kernels.find(self._cells, ids, rows) else rows
-
-    def read(self, ids: Int64s, values: Float32s, out: Float32s) -> int:
-        """Copy ``values`` of each id's row into ``out``, (n, dim); how many are unknown.
-
-        Their places are left as they are.
-        """
-        unknown: int = compiled.kernels.read(self._cells, ids, values, out)
-        return unknown
 
     def find_or_insert(self, ids: Int64s) -> Int64s:
         """The row of each id, shape (n,); unknown ids get the next rows, in their order."""

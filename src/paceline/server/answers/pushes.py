@@ -159,7 +159,7 @@ class Pushes:
         traffic[what + "_sent"] += read.sent_bytes
         if not standing.slots.full:
             return None
-        touched = (*contents.blocks, *contents.sparse, *contents.rows)
+        touched = (*contents.blocks, *contents.sparse, *contents.row_slots())
         refusal = standing.state.refusal_of(message)
         return refusal or standing.slots.refusal_of(touched, message)
 
@@ -230,7 +230,7 @@ def read_push(layout: PartLayout, push: Push, buffers: Sequence[Bytes]) -> PushC
     slots = (*push.blocks, *push.early, *push.sparse_blocks)
     if len({*slots}) != len(slots):
         raise UsageError(f"expected distinct blocks, got {list(slots)}")
-    num_dense = len(push.together) or len(push.blocks)
+    num_dense = len(push.together or push.blocks)
     expected = num_dense + 2 * num_pairs + len(push.then)
     if len(buffers) != expected:
         raise UsageError(
@@ -249,8 +249,8 @@ def read_push(layout: PartLayout, push: Push, buffers: Sequence[Bytes]) -> PushC
             blocks[slot] = torch.frombuffer(buffer, dtype=block.dtype)  # not empty
             num_bytes += block.num_bytes
     if not (num_pairs or push.stepped or push.then or layout.compensation is not None):
-        return PushContents(push.hyper, blocks, {}, {}, num_bytes=num_bytes)
-    contents = read_others(layout, push, blocks, buffers)
+        return PushContents(push.hyper, blocks, {}, num_bytes=num_bytes)
+    contents = read_others(layout, push, blocks, buffers[num_dense:])
     if contents.rows and layout.has_followers():  # who cannot step is refused right here
         _require_hyper(layout, push.hyper)
         layout.row_step(push.hyper, 1.0)

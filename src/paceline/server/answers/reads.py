@@ -123,7 +123,7 @@ class Reads:
         slots, reply = self._standing.slots, request.reply
         wanted = read_pull_rows(layout, message, request.buffers)
         codec = layout.value_codec
-        forms = [(len(ids), form) for _, form, ids, _ in wanted]
+        forms = [(len(ids), form) for _, form, ids, *_ in wanted]
         sizes = plain = [num * form.dim * form.dtype.itemsize for num, form in forms]
         if codec is not None:
             sizes = [codec.coded_row_bytes(num, form.dim) for num, form in forms]

@@ -9,7 +9,7 @@ Pure.
 
 import itertools
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -27,8 +27,6 @@ Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 Int64s = np.ndarray[Any, np.dtype[np.int64]]
 Array = np.ndarray[Any, np.dtype[Any]]
 
-_NO_IDS: Final = np.empty(0, np.int64)
-
 
 class RowGradients(NamedTuple):
     """Gradients of one table in one slot: distinct ids (n,), gradients (n, dim).
@@ -42,6 +40,32 @@ class RowGradients(NamedTuple):
     replaces: bool = False
 
 
+class TableGradients(NamedTuple):
+    """As `RowGradients`, of several slots: the n-th has those ``ends[n]:ends[n + 1]``."""
+
+    table: str
+    ids: Int64s
+    gradients: Array
+    replaces: bool
+    slots: tuple[int, ...]
+    ends: Sequence[int]
+
+    def part(self, first: int, stop: int) -> "TableGradients":
+        """Those of the slots ``first:stop`` of these."""
+        start, end = self.ends[first], self.ends[stop]
+        return self._replace(
+            ids=self.ids[start:end],
+            gradients=self.gradients[start:end],
+            slots=self.slots[first:stop],
+            ends=[one - start for one in self.ends[first : stop + 1]],
+        )
+
+    def of(self, slot: int) -> RowGradients:
+        """Those of one slot."""
+        at = self.slots.index(slot)
+        return RowGradients(*self.part(at, at + 1)[:4])
+
+
 class PushContents(NamedTuple):
     """The numbers of a push, by slot.
 
@@ -52,22 +76,28 @@ class PushContents(NamedTuple):
     hyper: tuple[Hyper, ...]
     blocks: dict[int, torch.Tensor]  # {slot: gradient (n,)}
     sparse: dict[int, SparseGradient]  # {slot: gradient}
-    rows: dict[int, list[RowGradients]]  # {slot: one per table}
+    rows: Sequence[TableGradients] = ()
     rate: float = 1.0
     then: Mapping[int, torch.Tensor] = {}  # {slot: values of its gradient}
     num_bytes: int = 0
 
+    def rows_of(self, slot: int) -> list[RowGradients]:
+        """The rows of a slot, of each table that has any there."""
+        return [one.of(slot) for one in self.rows if slot in one.slots]
 
-IdSpan = tuple[int, int, int]  # (slot, start, stop): ``ids[start:stop]`` lie in the slot
+    def row_slots(self) -> list[int]:
+        """Slots that have rows, in the order in which they came."""
+        return [*dict.fromkeys(slot for one in self.rows for slot in one.slots)]
 
 
 class TableIds(NamedTuple):
-    """Ids (n,) of one table, grouped by slot."""
+    """Ids (n,) of one table, grouped by slot: the n-th has ``ids[ends[n]:ends[n + 1]]``."""
 
     table: str
     form: TableForm
     ids: Int64s
-    spans: tuple[IdSpan, ...]
+    slots: tuple[int, ...]
+    ends: list[int]
 
 
 class PreparedPush(NamedTuple):
@@ -85,7 +115,7 @@ def read_others(
 ) -> PushContents:
     """What a push has beside gradients of ``blocks``, and those; it is checked whole.
 
-    There are as many buffers as the push has, those of its blocks among them.
+    There are as many buffers as the push has behind those of its blocks.
 
     Raises:
         UsageError: the push does not fit the part, or the buffers not the push.
@@ -93,34 +123,30 @@ def read_others(
     _require_distinct("tables", [entry.table for entry in push.rows])
     num_paired = len(buffers) - len(push.then)
     then = _read_then(layout, push, buffers[num_paired:])
-    buffers = buffers[len(push.together) or len(push.blocks) : num_paired]
+    buffers = buffers[:num_paired]
     pairs = zip(buffers[::2], buffers[1::2], strict=True)
     sparse = {
         slot: _read_sparse(layout, push, slot, *next(pairs)) for slot in push.sparse_blocks
     }
-    rows: dict[int, list[RowGradients]] = {}
+    rows: list[TableGradients] = []
     for entry, (id_bytes, gradient_bytes) in zip(push.rows, pairs, strict=True):
         table = _read_ids(layout, entry, id_bytes)
         count, form = len(table.ids), table.form
-        _require_bytes(
-            f"gradients of {entry.table!r}", gradient_bytes, count * form.row_bytes
-        )
+        expected = count * form.row_bytes
+        _require_bytes(f"gradients of {entry.table!r}", gradient_bytes, expected)
         if entry.replaces and not form.is_own:
             raise UsageError(f"rows of the embedding {entry.table!r} are not replaced")
         values = gradient_bytes.view(form.dtype).reshape(count, form.dim)
-        for slot, start, stop in table.spans:
-            ids = table.ids[start:stop]
-            of_slot = RowGradients(entry.table, ids, values[start:stop], entry.replaces)
-            rows.setdefault(slot, []).append(of_slot)
-    _count_steps(layout, push, rows)
+        what = (entry.table, table.ids, values, entry.replaces)
+        rows.append(TableGradients(*what, table.slots, table.ends))
+    if push.stepped:
+        _count_steps(layout, push, rows)
     num_bytes = sum(gradient.nbytes for gradient in blocks.values())
     num_bytes += sum(gradient.nbytes for gradient in buffers[1::2])
     return PushContents(push.hyper, blocks, sparse, rows, then=then, num_bytes=num_bytes)
 
 
-def _count_steps(
-    layout: PartLayout, push: Push, rows: dict[int, list[RowGradients]]
-) -> None:
+def _count_steps(layout: PartLayout, push: Push, rows: list[TableGradients]) -> None:
     """Let every slot hear of a step of a table that counts them, with rows or without."""
     _require_distinct("tables that step", push.stepped)
     for name in push.stepped:
@@ -129,10 +155,11 @@ def _count_steps(
             raise UsageError(
                 f"part {layout.part}: expected a table that counts its steps, got {name!r}"
             )
-        nothing = RowGradients(name, _NO_IDS, np.empty((0, form.dim), np.float32))
+        nothing = np.empty(0, np.int64), np.empty((0, form.dim), np.float32)
         having = {s for entry in push.rows if entry.table == name for s in entry.slots}
-        for slot in sorted(layout.row_slots - having):
-            rows.setdefault(slot, []).append(nothing)
+        if others := (*sorted(layout.row_slots - having),):
+            ends = [0] * (len(others) + 1)
+            rows.append(TableGradients(name, *nothing, False, others, ends))
 
 
 def read_together(
@@ -252,7 +279,7 @@ def _block(layout: PartLayout, slot: int, buffer: Bytes) -> BlockLayout:
 
 
 def misfit(layout: PartLayout, slot: int, buffer: Bytes) -> UsageError:
-    """Why a buffer is no gradient of all of a dense slot, which it is not."""
+    """Why a buffer is no gradient of all of a dense slot."""
     try:
         _block(layout, slot, buffer)
     except UsageError as error:
@@ -341,24 +368,21 @@ def _read_ids(layout: PartLayout, entry: RowSlots, buffer: Bytes) -> TableIds:
         )
     ends = list(itertools.accumulate(entry.counts, initial=0))
     _require_bytes(f"ids of {what}", buffer, 8 * ends[-1])
-    spans = tuple(zip(entry.slots, ends, ends[1:], strict=False))
     if form.bounds is not None:  # what is looked at here is what is used
         buffer = own(buffer)
-        _require_within(what, form.bounds, buffer.view(np.int64), spans)
-    return TableIds(entry.table, form, buffer.view(np.int64), spans)
+        for n, slot in enumerate(entry.slots):
+            here = buffer.view(np.int64)[ends[n] : ends[n + 1]]
+            _require_within(what, form.bounds[slot], slot, here)
+    return TableIds(entry.table, form, buffer.view(np.int64), entry.slots, ends)
 
 
-def _require_within(
-    what: str, bounds: Mapping[int, tuple[int, int]], ids: Int64s, spans: Sequence[IdSpan]
-) -> None:
-    for slot, start, stop in spans:
-        first, behind = bounds[slot]
-        here = ids[start:stop]
-        if len(here) and not (here.min() >= first and here.max() < behind):
-            raise UsageError(
-                f"{what}: expected ids {first}..{behind - 1} in slot {slot}, got "
-                f"{here.min()}..{here.max()}"
-            )
+def _require_within(what: str, bounds: tuple[int, int], slot: int, here: Int64s) -> None:
+    first, behind = bounds
+    if len(here) and not (here.min() >= first and here.max() < behind):
+        raise UsageError(
+            f"{what}: expected ids {first}..{behind - 1} in slot {slot}, got "
+            f"{here.min()}..{here.max()}"
+        )
 
 
 def _require_count(came: int, expected: int) -> None:

@@ -11,7 +11,7 @@ run in any thread.
 
 import functools
 import threading
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple, TypeVar, final
 
 import numpy as np
@@ -25,7 +25,7 @@ from paceline.server.requests.contents import (
     Bytes,
     Int64s,
     PushContents,
-    RowGradients,
+    TableGradients,
     TableIds,
 )
 from paceline.server.slots.merging import step_block, step_sparse, step_tables
@@ -38,6 +38,7 @@ from paceline.server.slots.rounds import (
 from paceline.server.slots.turns import (
     BesideTurn,
     Joint,
+    TableStep,
     Turn,
     apply_compensated,
     apply_rows,
@@ -45,18 +46,21 @@ from paceline.server.slots.turns import (
 )
 
 _COUNTING: Final = threading.Lock()  # guards the counts of steps of all tables
+_MOVING: Final = threading.Lock()  # slots of several queues may come to lie in one store
 
 T = TypeVar("T")
 
 # {slot: what happens to its numbers, or to those of all with rows that it leads}
 Actions = dict[int, Turn]
-StepRows = Callable[[Sequence[Table], Sequence[RowGradients], RowStep], T]
+StepRows = Callable[[Sequence[TableStep], RowStep], T]
 
 
 class RowRead(NamedTuple):
-    """Rows of a table for ids (n,), wanted at a place."""
+    """Rows of a table for ids (n,), wanted at a place; of slots that lie together."""
 
-    table: Table
+    table: Table  # in the first of the slots
+    slots: tuple[int, ...]
+    ends: list[int]
     ids: Int64s
     place: Array  # (n, dim) of the table's dtype, or bytes (n, those of a coded row)
     codec: Codec | None = None  # how they travel; None: as they are
@@ -70,7 +74,7 @@ class SlotActions:
         self,
         shard: ParameterShard,
         layouts: Mapping[int, PartLayout],
-        hogwild: Collection[int],
+        hogwild: set[int],
         leads: Mapping[int, int],
     ) -> None:
         """Know the numbers.
@@ -97,9 +101,9 @@ class SlotActions:
                 hyper = self._group(part, slot, contents.hyper)
                 step = functools.partial(step_sparse, shard, slot, kind, hyper)
                 actions[slot] = Joint(contents.sparse[slot], step, hyper, most)
-            elif slot in contents.rows:
+            elif rows := contents.rows_of(slot):
                 step = functools.partial(step_tables, shard, slot, how)
-                actions[slot] = Joint(contents.rows[slot], step, how, most)
+                actions[slot] = Joint(rows, step, how, most)
         return actions
 
     def stepping(self, layout: PartLayout, contents: PushContents, slot: int) -> Turn:
@@ -118,10 +122,10 @@ class SlotActions:
     ) -> Actions:
         """Take one step of each table in those of ``slots`` that the push has rows of."""
         how = layout.row_step(contents.hyper, contents.rate)
-        having = [slot for slot in slots if slot in contents.rows]
-        actions = self._stepping_rows(apply_rows, having, contents.rows, how)
-        if having and having[0] in self._hogwild:
-            beside = self._stepping_rows(step_rows, having, contents.rows, how)
+        taken = frozenset(slots)
+        actions = self._stepping_rows(apply_rows, taken, contents.rows, how)
+        if not self._hogwild.isdisjoint(actions):
+            beside = self._stepping_rows(step_rows, taken, contents.rows, how)
             return {
                 slot: BesideTurn(beside[slot], alone) for slot, alone in actions.items()
             }
@@ -151,16 +155,15 @@ class SlotActions:
                     actions[slot] = functools.partial(
                         apply_sparse_round, shard, slot, contributed, group
                     )
-        touched = {slot: None for one in contributed for slot in one.contents.rows}
-        if touched:
+        if any(one.contents.rows for one in contributed):
             how = self._layouts[part].row_step(hyper, rate)
             first = contributed[0]
             is_one = len(contributed) == 1 and first.weight == 1.0  # nothing to add up
             if is_one:
-                having = [slot for slot in touched if slot in first.slots]
-                rows = first.contents.rows
-                return {**actions, **self._stepping_rows(apply_rows, having, rows, how)}
-            for slot in touched:
+                rows, taken = first.contents.rows, first.slots
+                return {**actions, **self._stepping_rows(apply_rows, taken, rows, how)}
+            touched = [slot for one in contributed for slot in one.contents.row_slots()]
+            for slot in dict.fromkeys(touched):
                 actions[slot] = functools.partial(
                     apply_rows_round, shard, slot, contributed, how
                 )
@@ -181,17 +184,18 @@ class SlotActions:
     ) -> Actions:
         """Copy rows into the places: (ids, dim) of each one wanted, or its code."""
         by_lead: dict[int, list[RowRead]] = {}
-        leads = self._leads
-        for (table, form, ids, spans), place in zip(wanted, places, strict=True):
+        for (name, form, ids, slots, ends), place in zip(wanted, places, strict=True):
             copy: Array
             if codec is None:
                 copy = place.view(form.dtype).reshape(len(ids), form.dim)
             else:
                 copy = place.reshape(len(ids), codec.coded_row_bytes(1, form.dim))
-            for slot, start, stop in spans:
-                rows = self._shard.rows[slot][table]
-                read = RowRead(rows, ids[start:stop], copy[start:stop], codec)
-                by_lead.setdefault(leads[slot], []).append(read)
+            for lead, table, first, behind in self._together(name, slots):
+                start, stop = ends[first], ends[behind]
+                known = [end - start for end in ends[first : behind + 1]]
+                numbers = (ids[start:stop], copy[start:stop], codec)
+                read = RowRead(table, slots[first:behind], known, *numbers)
+                by_lead.setdefault(lead, []).append(read)
         actions: Actions = {}
         for slot, reads in by_lead.items():
             alone = functools.partial(read_rows, reads, create=create)
@@ -237,29 +241,41 @@ class SlotActions:
 
     def _move(self, slot: int, to: "SlotActions", *, is_bare: bool) -> None:
         held = self._shard.export(slot)
-        to._shard.load(slot, bare(held) if is_bare else held)
+        with _MOVING:
+            to._shard.load(slot, bare(held) if is_bare else held)
 
     def _stepping_rows(
         self,
         step: StepRows[T],
-        slots: Iterable[int],
-        rows: Mapping[int, Sequence[RowGradients]],
+        taken: frozenset[int],
+        rows: Iterable[TableGradients],
         how: RowStep,
     ) -> dict[int, Callable[[], T]]:
-        """Steps on the rows of some slots, by who leads them."""
-        found: dict[int, tuple[list[Table], list[RowGradients]]] = {}
-        for slot in slots:
-            lead, tables = self._leads[slot], self._shard.rows[slot]
-            if lead not in found:
-                found[lead] = ([], [])
-            stepped, gradients = found[lead]
-            for one in rows[slot]:
-                stepped.append(tables[one.table])
-                gradients.append(one)
-        return {
-            lead: functools.partial(step, tables, gradients, how)
-            for lead, (tables, gradients) in found.items()
-        }
+        """Steps on the rows of the slots that take them, by who leads them."""
+        found: dict[int, list[TableStep]] = {}
+        for one in rows:
+            pieces = [one]
+            if not taken.issuperset(one.slots):
+                slots = enumerate(one.slots)
+                pieces = [one.part(n, n + 1) for n, slot in slots if slot in taken]
+            for piece in pieces:
+                for lead, table, first, stop in self._together(one.table, piece.slots):
+                    stepped = TableStep(table, piece.part(first, stop))
+                    found.setdefault(lead, []).append(stepped)
+        return {lead: functools.partial(step, steps, how) for lead, steps in found.items()}
+
+    def _together(
+        self, name: str, slots: Sequence[int]
+    ) -> Iterator[tuple[int, Table, int, int]]:
+        """Of slots of a table those that are found at once: lead, table, first, behind."""
+        leads, rows, count, stop = self._leads, self._shard.rows, len(slots), 0
+        while stop < count:
+            first, lead, table = stop, leads[slots[stop]], rows[slots[stop]][name]
+            stop += 1
+            if type(table) is RowTable:
+                while stop < count and leads[slots[stop]] == lead:
+                    stop += 1
+            yield lead, table, first, stop
 
     def _group(self, part: int, slot: int, hyper: tuple[Hyper, ...]) -> Hyper:
         return hyper[self._layouts[part].blocks[slot].group]
@@ -280,29 +296,32 @@ def _hyper_at_rate(hyper: tuple[Hyper, ...], rate: float) -> tuple[Hyper, ...]:
     return tuple(found)
 
 
-def step_rows(tables: Sequence[Table], rows: Sequence[RowGradients], how: RowStep) -> bool:
+def step_rows(steps: Sequence[TableStep], how: RowStep) -> bool:
     """Step on rows beside others; false, and nothing done, if a row must be made first."""
-    learnt = [table for table in tables if isinstance(table, RowTable)]
-    found = [table.made_rows(one.ids) for table, one in zip(learnt, rows, strict=True)]
-    made = [places for places in found if places is not None]
-    if len(made) < len(found):
+    learnt = [(one.table, one.rows) for one in steps if type(one.table) is RowTable]
+    made = [table.made_rows(rows.ids) for table, rows in learnt]
+    if any(places is None for places in made):
         return False
     with _COUNTING:
-        numbers = [table.count_step() for table in learnt]
-    for table, places, one, number in zip(learnt, made, rows, numbers, strict=True):
-        table.step_made(places, one.gradients, number, *how.of(one.table))
+        numbers = [table.count_step() for table, _ in learnt]
+    for (table, rows), places, number in zip(learnt, made, numbers, strict=True):
+        assert places is not None
+        table.step_made(places, rows.gradients, number, *how.of(rows.table))
     return True
 
 
 def read_rows(reads: Sequence[RowRead], *, create: bool) -> None:
     """Copy rows to their places; ``create`` makes those that there are none of."""
-    for table, ids, place, codec in reads:
-        if codec is None:
-            table.gather_into(ids, create, place)
-            continue
-        values = np.empty((len(ids), table.dim), np.float32)
-        table.gather_into(ids, create, values)
-        codec.encode_rows(values, place.reshape(-1))
+    for table, slots, ends, ids, place, codec in reads:
+        values = place
+        if codec is not None:
+            values = np.empty((len(ids), table.dim), np.float32)
+        if type(table) is RowTable:
+            table.store.gather_into(slots, ends, ids, create, values)
+        else:
+            table.gather_into(ids, create, values)
+        if codec is not None:
+            codec.encode_rows(values, place.reshape(-1))
 
 
 def read_made_rows(reads: Sequence[RowRead], *, create: bool) -> bool:

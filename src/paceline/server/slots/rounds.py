@@ -26,8 +26,8 @@ from paceline.params.dense import weighted_sum
 from paceline.params.rows import RowStep, ValueTable, sum_duplicates, unique_ids
 from paceline.params.shard import ParameterShard
 from paceline.params.sparse import sum_sparse
-from paceline.server.requests.contents import PushContents, RowGradients
-from paceline.server.slots.turns import apply_rows
+from paceline.server.requests.contents import PushContents, RowGradients, TableGradients
+from paceline.server.slots.turns import TableStep, apply_rows
 
 
 class Contributed(NamedTuple):
@@ -125,8 +125,9 @@ def apply_rows_round(
     """Take one step of each table in a row slot that a round has rows of."""
     tables = shard.rows[slot]
     are_summed = not any(isinstance(table, ValueTable) for table in tables.values())
-    rows = sum_rows(slot, contributed, are_summed=are_summed)
-    apply_rows([tables[one.table] for one in rows], rows, how)
+    for one in sum_rows(slot, contributed, are_summed=are_summed):
+        rows = TableGradients(*one, (slot,), (0, len(one.ids)))
+        apply_rows([TableStep(tables[one.table], rows)], how)
 
 
 def sum_rows(
@@ -144,12 +145,12 @@ def sum_rows(
             rows
             for one in contributed
             if slot in one.slots
-            for rows in one.contents.rows.get(slot, ())
+            for rows in one.contents.rows_of(slot)
         )
     by_table: dict[str, list[tuple[RowGradients, float]]] = {}
     for one in contributed:
         if slot in one.slots:
-            for rows in one.contents.rows.get(slot, ()):
+            for rows in one.contents.rows_of(slot):
                 by_table.setdefault(rows.table, []).append((rows, one.weight))
     return [_sum_table(table, found) for table, found in sorted(by_table.items())]
 

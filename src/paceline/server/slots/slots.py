@@ -261,14 +261,15 @@ class Slots:
         most = pushes_per_update(plan.spec.pace)
         # What several pushes do at once, or what is corrected, is done block by block.
         bundle_bytes = 0 if most > 1 or layout.compensation is not None else MOST_BYTES
-        self.shard.create(plan, self._server, self._seed, lent.block, bundle_bytes)
-        self.lent[layout.part] = lent
         is_apart = most > 1 or is_hogwild(plan.spec)
         rows = sorted(layout.row_slots)
         many = 1 if is_apart else max(1, -(-len(rows) // ROW_QUEUES))
-        self._row_leads |= {slot: rows[n - n % many] for n, slot in enumerate(rows)}
-        leads = {slot: self.shard.bundles[slot].lead for slot in layout.blocks}
-        leads |= {slot: self._row_leads[slot] for slot in rows}
+        row_leads = {slot: rows[n - n % many] for n, slot in enumerate(rows)}
+        how = (self._seed, lent.block, bundle_bytes, row_leads)
+        self.shard.create(plan, self._server, *how)
+        self.lent[layout.part] = lent
+        self._row_leads |= row_leads
+        leads = row_leads | {s: self.shard.bundles[s].lead for s in layout.blocks}
         made = {lead: SlotQueue(self._on_error, self.full) for lead in {*leads.values()}}
         self._queues |= {slot: made[lead] for slot, lead in leads.items()}
         if is_hogwild(plan.spec):

@@ -17,9 +17,9 @@ import torch
 
 from paceline.messages.shared import Hyper
 from paceline.params.bundle import Bundle
-from paceline.params.rows import RowStep, ValueTable
+from paceline.params.rows import RowStep, RowTable, ValueTable
 from paceline.params.shard import Table
-from paceline.server.requests.contents import RowGradients
+from paceline.server.requests.contents import TableGradients
 
 Action = Callable[[], object]
 
@@ -78,13 +78,20 @@ def one_turn(before: Turn, then: Turn) -> Turn:
     return before
 
 
-def apply_rows(tables: Sequence[Table], rows: Sequence[RowGradients], how: RowStep) -> None:
+class TableStep(NamedTuple):
+    """Gradients that change a table in some slots, which lie together; see `RowStore`."""
+
+    table: Table  # in the first of the slots
+    rows: TableGradients
+
+
+def apply_rows(steps: Sequence[TableStep], how: RowStep) -> None:
     """Take one step of each table."""
-    for table, (name, ids, gradients, replaces) in zip(tables, rows, strict=True):
-        if isinstance(table, ValueTable):
+    for table, (name, ids, gradients, replaces, slots, ends) in steps:
+        if type(table) is ValueTable:  # by far quicker than to ask an abstract class
             table.apply(ids, gradients, replaces=replaces)
-        else:
-            table.apply(ids, gradients, *how.of(name))
+        elif type(table) is RowTable:
+            table.store.apply(slots, ends, ids, gradients, *how.of(name))
 
 
 def apply_compensated(

@@ -173,4 +173,4 @@ def _loaded(own: Payload, push: Push, buffers: Sequence[Any]) -> Payload:
 
 
 def _num_dense(push: Push) -> int:
-    return len(push.together) or len(push.blocks)
+    return len(push.together or push.blocks)

@@ -174,14 +174,18 @@ def post_values(
     What was asked is in the order in which to wait for it.
     """
     posted: list[Post] = []
+    rows: dict[str, Message] = {}
     if coming is not None and (wanted := coming()):
-        rows: dict[str, Message] = {
+        rows = {
             server: msgspec.structs.replace(message, **asking.who(), at_round=at_round)
             for server, message in wanted.items()
         }
         posted.append(asking.post(rows))
         yield posted[-1]
-    if with_dense and part.rules.has_values:
+    if at_round and not part.spec.parameters:
+        # Nothing dense would come: rows that have come say that the round is applied.
+        servers = tuple([server for server in servers if server not in rows])
+    if with_dense and part.rules.has_values and servers:
         pull = Pull(
             incarnation=asking.incarnation,
             timeline=asking.timeline,

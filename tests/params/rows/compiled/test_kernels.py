@@ -94,11 +94,12 @@ def test_reading_is_finding_and_gathering(
     kernels.find_or_insert(cells, ids, np.empty_like(ids), 0, np.empty_like(ids))
     values, wanted = _normal(1, len(ids), dim), np.concatenate([ids[:3], others])
     out, twin = np.full((2, len(wanted), dim), 7, np.float32)
-    rows = np.empty_like(wanted)
+    rows, found = np.empty((2, len(wanted)), np.int64)
     kernels.find(cells, wanted, rows)
     kernels.gather(values, rows, twin)
-    assert kernels.read(cells, wanted, values, out) == np.count_nonzero(rows < 0)
+    assert kernels.read(cells, wanted, values, out, found) == np.count_nonzero(rows < 0)
     np.testing.assert_array_equal(out, twin)
+    np.testing.assert_array_equal(found, rows)
 
 
 @on_any_machine

@@ -150,14 +150,13 @@ def gather(values: Float32s, rows: Int64s, out: Float32s) -> None:
                 out[i, j] = values[r, j]
 
 
-@compiled(types.int64(CELLS, IDS, VALUES, OUT))
-def read(cells: Int64s, ids: Int64s, values: Float32s, out: Float32s) -> int:
+@compiled(types.int64(CELLS, IDS, VALUES, OUT, INDEXES))
+def read(cells: Int64s, ids: Int64s, values: Float32s, out: Float32s, rows: Int64s) -> int:
     """Copy the row of each id into ``out`` (n, dim); how many are unknown.
 
     Their places are left as they are. It is `find` and `gather`, but memory is asked for
     a row as soon as it is known which.
     """
-    rows = np.empty(len(ids), np.int64)
     mask = np.uint64(len(cells) - 1)
     unknown = 0
     for i in range(len(ids)):

@@ -7,10 +7,9 @@ import io
 import json
 import os
 import signal
-import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -46,19 +45,6 @@ pytestmark = [pytest.mark.slow, pytest.mark.system, pytest.mark.timeout(900)]
 RECORDS = 3200
 LOOP = ("--records", str(RECORDS), "--ids", "100", "--epochs", "1", "--sleep-ms", "15")
 FULL = "waiting for space on the disk of {}: the disk is full"
-
-
-@pytest.fixture
-def disk(tmp_path: Path) -> Iterator[Disk]:
-    place = tmp_path / "disk"
-    place.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", str(place)]
-    if subprocess.run(mount, check=False, capture_output=True).returncode:
-        pytest.skip("only root may mount a disk")
-    disk = Disk(place)
-    yield disk
-    disk.allow()
-    subprocess.run(["umount", "-l", str(place)], check=True)
 
 
 class Run:

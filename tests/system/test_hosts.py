@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.system.disk_scenes import Disk
 from tests.system.hosts import COUNTING, HostedJob, stop, tree, within
 
 pytestmark = [pytest.mark.slow, pytest.mark.system, pytest.mark.timeout(0)]
@@ -106,3 +107,24 @@ def test_who_cannot_take_part_is_told_why_and_so_is_the_launcher(
     assert "is lost: agent-2 cannot take part: train.py in" in job.said()
     job.host(cwd=here)
     assert job.end()["exact"]
+
+
+@pytest.mark.soak
+def test_a_machine_whose_disk_is_full_is_refused_by_name_or_goes_on_without_logs(
+    tmp_path: Path, jobs: list[HostedJob], disk: Disk
+) -> None:
+    disk.fill()
+    job = HostedJob(tmp_path, *THREE, script=LONG)
+    jobs.append(job)
+    full = job.host("--folder", str(disk.place / "full"))
+    assert full.wait(60.0) == 1
+    assert "is lost: agent-1 cannot take part: " in job.said()
+    assert "the disk is full" in job.said("agent-1")
+
+    disk.free()
+    later = job.host("--folder", str(disk.place / "later"))
+    within(60.0, "a few records count", lambda: job.records() > 200)
+    disk.fill()
+
+    assert job.end()["exact"]
+    assert later.wait(20.0) == 0

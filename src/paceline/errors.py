@@ -7,6 +7,11 @@ expected, what came, where, and what to do.
 import errno
 from typing import Final, final
 
+LARGE_DO_NOT_PASS: Final = (
+    "small frames pass, large do not: a part of the path drops packets as large as these "
+    "machines send; give their interfaces the MTU that it takes (ip link set DEVICE mtu "
+    "1400), or let its ICMP messages (fragmentation needed) through"
+)
 HAS_ENDED: Final = (
     "another trainer has called session.unshare for the model of part {part}, which this "
     "one still trains: call it at the same place in the script of every trainer"

@@ -69,6 +69,7 @@ INSIDE: dict[str, Floors] = {
         ("processes",),
         ("supervise",),
         ("hosts",),
+        ("doctor",),
         ("local", "embedded", "parting"),
         ("own_job",),
         ("connect",),

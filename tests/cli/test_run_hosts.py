@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from paceline.cli import host as host_command
 from paceline.cli import run as run_command
-from paceline.launch.hosts import SshWish
+from paceline.launch.hosts import Capacity, HostPlan, SshWish
 from paceline.watch.summary import Ending, Verdict
 from tests.cli.running import Runs, exit_code
 
@@ -92,6 +93,51 @@ def test_the_environment_of_a_machine_says_it_as_well(
     assert listening.ssh.ports == listening.ports == (1, 9)
 
 
+@pytest.mark.parametrize("words", [["run", "--coordinator-only"], ["role", "coordinator"]])
+def test_who_leads_alone_takes_no_server_and_no_trainer(
+    words: list[str], monkeypatch: pytest.MonkeyPatch, runs: Runs
+) -> None:
+    options = [
+        "--listen",
+        "10.0.0.1:7070",
+        "--checkpoints",
+        "cuts",
+        "train.py",
+        "--seed",
+        7,
+    ]
+
+    assert exit_code(monkeypatch, *words, *options) == 0
+
+    assert runs.script.arguments == ("--seed", "7")
+    listening = runs.reach.listening
+    assert listening is not None
+    assert listening.capacity == Capacity(servers=0, trainers=0)
+
+
+@pytest.mark.parametrize(
+    ("words", "takes"),
+    [
+        (["host"], Capacity()),
+        (["host", "--servers", "2"], Capacity(servers=2)),
+        (["role", "server"], Capacity(servers=1, trainers=0)),
+        (["role", "trainer"], Capacity(servers=0, trainers=1)),
+    ],
+)
+def test_a_host_says_how_many_of_each_it_takes(
+    words: list[str], takes: Capacity, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plans: list[HostPlan] = []
+    monkeypatch.setenv("PACELINE_SECRET", "ab" * 32)
+    monkeypatch.setattr(
+        host_command, "wait_host", lambda plan, *_: plans.append(plan) or "over"
+    )
+
+    assert exit_code(monkeypatch, *words, "--join", "127.0.0.1:7070") == 0
+
+    assert [plan.capacity for plan in plans] == [takes]
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [
@@ -106,6 +152,7 @@ def test_the_environment_of_a_machine_says_it_as_well(
         (["--hosts", "a", "--ssh", "ssh '"], "--ssh ssh ': no words of a shell"),
         (["--hosts", "a", "--ssh", ""], "--ssh: expected a program"),
         (["--ssh", "ssh"], "--ssh and --remote belong to --hosts"),
+        (["--coordinator-only"], "--coordinator-only belongs to --listen"),
         (["--remote", "cd x"], "--ssh and --remote belong to --hosts"),
     ],
 )

@@ -47,6 +47,7 @@ class HostedJob:
         machines: Sequence[Machine] = (),
         ssh: Sequence[str] = (),
         is_counting: bool = True,
+        lead: Sequence[str] = ("run",),
         **more: Any,
     ) -> None:
         """Begin; ``script`` is the counting script's path, or arguments of it alone.
@@ -54,7 +55,7 @@ class HostedJob:
         Another script, which is not counting, is told no place for a verdict.
 
         With ``machines`` the launcher is on the first, and each host on one of the others;
-        ``ssh`` are options by which it starts hosts itself.
+        ``ssh`` are options by which it starts hosts itself, ``lead`` is its command.
         """
         self.folder, self.machines = folder, machines
         where = ["--listen", tcp(machines[0]) if machines else "127.0.0.1:0"]
@@ -69,7 +70,7 @@ class HostedJob:
         self.output = folder / "launcher.txt"
         self.launcher = self.run(
             "launcher",
-            ["run", *(ssh or where), "--job-dir", str(self.job.path)],
+            [*lead, *(ssh or where), "--job-dir", str(self.job.path)],
             ["--checkpoints", str(folder / "cuts"), "--pace", "async", *options],
             [*script, *(["--out", str(self.verdict)] if is_counting else [])],
             on=0,
@@ -101,10 +102,12 @@ class HostedJob:
                 **more,
             )
 
-    def host(self, *options: str, **more: Any) -> subprocess.Popen[bytes]:
-        """Start another agent; its output is ``agent-<n>.txt``."""
+    def host(
+        self, *options: str, words: Sequence[str] = ("host",), **more: Any
+    ) -> subprocess.Popen[bytes]:
+        """Start another agent, by these words; its output is ``agent-<n>.txt``."""
         name = f"agent-{len(self.agents) + 1}"
-        words = ["host", "--join", self.address, "--name", name]
+        words = [*words, "--join", self.address, "--name", name]
         folder = ["--folder", str(self.folder / name)]
         on = len(self.agents) + 1
         agent = self.run(name, words, folder, options, on=on, **more)

@@ -39,6 +39,27 @@ def test_two_hosts_count_exactly_and_both_go_at_the_end(
     assert "server-1" in there or "server-0" in there
 
 
+def test_a_container_for_each_role_counts_exactly_and_roles_wait_for_theirs(
+    tmp_path: Path, jobs: list[HostedJob]
+) -> None:
+    two = ("--trainers", "2", "--servers", "1", "--await-hosts", "2")
+    small = ("--records", "800", "--epochs", "1")
+    job = HostedJob(tmp_path, *two, script=small, lead=("role", "coordinator"))
+    jobs.append(job)
+    for _ in range(2):
+        job.host(words=("role", "trainer"))
+    within(60.0, "server waits", lambda: "to start server-0: no machine" in job.said())
+    job.host(words=("role", "server"))
+
+    assert job.end()["exact"]
+    assert [agent.wait(10.0) for agent in job.agents] == [0, 0, 0]
+    there = [
+        sorted(log.stem for log in (tmp_path / f"agent-{n}" / "logs").glob("*-[0-9].log"))
+        for n in (1, 2, 3)
+    ]
+    assert sorted(there) == [["server-0"], ["trainer-0"], ["trainer-1"]]
+
+
 @pytest.mark.parametrize("way", ["killed", pytest.param("hung", marks=pytest.mark.soak)])
 def test_a_lost_host_costs_no_record(
     way: str, tmp_path: Path, jobs: list[HostedJob]

@@ -220,6 +220,21 @@ def test_a_slow_link_is_slow_both_ways() -> None:
 
 
 @needs_machines
+@pytest.mark.parametrize("ipv6", [False, True])
+def test_a_narrow_way_loses_what_is_large(*, ipv6: bool) -> None:
+    with Machines(2) as (one, other):
+        own, address = (one.ipv6, other.ipv6) if ipv6 else (one.ipv4, other.ipv4)
+        other.narrow(1300)
+        with udp(one, own) as sends, udp(other, address) as receives:
+            place = receives.getsockname()[:2]
+            sends.sendto(bytes(1400), place)
+            sends.sendto(bytes(1200), place)
+            assert len(receives.recv(2000)) == 1200
+            receives.sendto(bytes(1400), sends.getsockname()[:2])
+            assert len(sends.recv(2000)) == 1400
+
+
+@needs_machines
 def test_who_hangs_answers_when_it_is_awake_again() -> None:
     with Machines(2) as (one, other):
         echo(other)

@@ -1,18 +1,26 @@
-"""``paceline host``: bring this machine to a job that runs on another one."""
+"""``paceline host``: bring this machine to a job that runs on another one.
+
+``paceline role``: bring it for one role alone, or have it lead. These are `host` and
+`paceline.cli.run.run` with an option or two that are given already.
+"""
 
 import contextlib
+import functools
+import inspect
 import os
 import signal
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from paceline.cli.run import run
 from paceline.cli.seconds import parse_seconds
 from paceline.errors import PREEMPTED_EXIT_CODE, Interrupted
-from paceline.launch.hosts import HostPlan, wait_host, wait_own_host
+from paceline.launch.hosts import Capacity, HostPlan, wait_host, wait_own_host
 from paceline.launch.job import (
     OwnWish,
     ask_secret,
@@ -51,6 +59,14 @@ def host(  # noqa: PLR0913  (the command line has one parameter for each option)
     ] = None,
     name: Annotated[
         str | None, typer.Option(help="What to call this machine.", show_default="its own")
+    ] = None,
+    servers: Annotated[
+        int | None,
+        typer.Option(help="Servers it takes at most.", show_default="any", min=0),
+    ] = None,
+    trainers: Annotated[
+        int | None,
+        typer.Option(help="Trainers it takes at most.", show_default="any", min=0),
     ] = None,
     folder: Annotated[
         Path | None,
@@ -105,6 +121,7 @@ def host(  # noqa: PLR0913  (the command line has one parameter for each option)
         orphan_after_s=parse_seconds("--orphan-after", orphan_after),
         join_within_s=join_within_s,
         is_plain=plain,
+        capacity=Capacity(servers, trainers),
     )
     if end_with_stdin:
         threading.Thread(target=_stop_with_stdin, daemon=True).start()
@@ -125,3 +142,35 @@ def _stop_with_stdin() -> None:
         while os.read(0, 4096):
             pass
     os.kill(os.getpid(), signal.SIGTERM)
+
+
+def _given(
+    command: Callable[..., None], told: str, **given: bool | int
+) -> Callable[..., None]:
+    """A command of which some options are given already, and not asked for."""
+
+    @functools.wraps(command)
+    def with_given(**asked: object) -> None:
+        command(**asked, **given)
+
+    signature = inspect.signature(command)
+    asked = [one for name, one in signature.parameters.items() if name not in given]
+    with_given.__signature__ = signature.replace(parameters=asked)  # type: ignore[attr-defined]
+    with_given.__doc__ = told
+    return with_given
+
+
+role = typer.Typer(
+    name="role",
+    help="One role of a job over several machines, for manifests that list containers.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+for _kind, _servers, _trainers in (("server", 1, 0), ("trainer", 0, 1)):
+    _told = f"Be one {_kind} of a job: paceline host that takes one, and nothing else."
+    role.command(_kind)(_given(host, _told, servers=_servers, trainers=_trainers))
+_told = "Lead a job whose roles run elsewhere: paceline run --coordinator-only."
+_AS_RUN = {"allow_interspersed_args": False}  # options behind the script belong to it
+role.command("coordinator", context_settings=_AS_RUN)(
+    _given(run, _told, coordinator_only=True)
+)

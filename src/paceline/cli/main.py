@@ -17,11 +17,12 @@ from paceline.cli.streams import sturdy_streams
 from paceline.errors import USAGE_EXIT_CODE, PacelineError, UsageError
 from paceline.watch.summary import EXIT_CODES, Ending
 
-# Each is the name of its module, and of what the module has for it.
+# Each is the name of what its module has for it, and of the module, but for these.
 COMMANDS = (
-    *("run", "host", "status", "logs", "scale", "pace"),
-    *("draw", "simulate", "checkpoint"),
+    *("run", "host", "role", "status", "logs", "scale", "pace"),
+    *("draw", "simulate", "checkpoint", "doctor"),
 )
+_MODULES = {"role": "host"}
 _HELP = "Elastic training for PyTorch: many trainers, one model, one pace."
 
 
@@ -37,7 +38,8 @@ def app_of(names: Iterable[str]) -> typer.Typer:
         rich_markup_mode=None,
     )
     for name in names:
-        command = getattr(importlib.import_module(f"paceline.cli.{name}"), name)
+        module = importlib.import_module(f"paceline.cli.{_MODULES.get(name, name)}")
+        command = getattr(module, name)
         if isinstance(command, typer.Typer):
             app.add_typer(command)
         else:

@@ -16,6 +16,7 @@ from paceline.cli.streams import unheeded
 from paceline.config import JobConfig, parse_pace, parse_trainers
 from paceline.errors import UsageError
 from paceline.launch.hosts import (
+    Capacity,
     Listening,
     SshWish,
     address_towards,
@@ -176,6 +177,10 @@ def run(  # noqa: PLR0913  (the command line has one parameter for each option)
         bool,
         typer.Option("--plain", help="With --listen: between machines without TLS."),
     ] = False,
+    coordinator_only: Annotated[
+        bool,
+        typer.Option("--coordinator-only", help="With --listen: no other role here."),
+    ] = False,
     plugin: Annotated[
         list[str] | None,
         typer.Option(help="Module or .py file of yours that registers what servers need."),
@@ -219,9 +224,11 @@ def run(  # noqa: PLR0913  (the command line has one parameter for each option)
         "plugins": resolved(plugin, file_of(user_script)) if plugin else None,
         **_every(checkpoint_every),
     }
-    wish = _ssh_wish(hosts, ssh, remote)._replace(is_plain=plain)
+    wish = ssh_wish(hosts, ssh, remote)._replace(is_plain=plain)
     own = (network, advertise, ports)
-    listening = _listening(listen, await_hosts, wish, own)
+    listening = listening_of(listen, await_hosts, wish, own)
+    if coordinator_only:
+        listening = _leading(listening)
     # Checked before a folder is made.
     last = _last_run(job_dir, place) if resume else None
     config = _config(chosen, last)
@@ -242,13 +249,17 @@ def run(  # noqa: PLR0913  (the command line has one parameter for each option)
     raise typer.Exit(result.verdict.exit_code)
 
 
-def _listening(
+def listening_of(
     listen: str | None,
     await_hosts: int | None,
     ssh: SshWish,
     own: tuple[str | None, str | None, str | None],
 ) -> Listening | None:
-    """What other machines are let in by; ``own``: --network, --advertise, --ports."""
+    """What other machines are let in by; ``own``: --network, --advertise, --ports.
+
+    Raises:
+        UsageError: these options do not belong together, or say nothing.
+    """
     hosts = 1 + len(ssh.hosts) if await_hosts is None else await_hosts
     if listen is None and not ssh.hosts:
         if ssh.is_plain:
@@ -285,7 +296,18 @@ def _own_address(
     return found, wish.ports
 
 
-def _ssh_wish(hosts: str | None, ssh: str | None, remote: str | None) -> SshWish:
+def _leading(listening: Listening | None) -> Listening:
+    if listening is None:
+        raise UsageError("--coordinator-only belongs to --listen: others have the work")
+    return listening._replace(capacity=Capacity(servers=0, trainers=0))
+
+
+def ssh_wish(hosts: str | None, ssh: str | None, remote: str | None) -> SshWish:
+    """Which machines are to join by ssh, and how.
+
+    Raises:
+        UsageError: these options do not belong together, or say nothing.
+    """
     if hosts is None:
         if ssh is not None or remote is not None:
             raise UsageError("--ssh and --remote belong to --hosts, the machines that join")

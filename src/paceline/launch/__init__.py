@@ -7,6 +7,8 @@ Its inside, from the top::
     embedded     coordinator, servers and trainers as threads of one process
     parting      how a script is brought to its end (pure)
     local        coordinator, servers and trainers as processes of this machine
+    doctor/      what would go wrong between machines, before a job
+    hosts/       other machines in a job
     supervise/   decides and carries out: what to start, to kill, when to give up
     processes/   started, named, ended
     job/         a job as files, names and addresses

@@ -48,6 +48,7 @@ from paceline.launch.supervise import (
     CoordinatorLink,
     Ended,
     Launcher,
+    NoRoom,
     Start,
     Supervision,
 )
@@ -147,7 +148,7 @@ def wait_local_run(
             trainers = most if door is None else door.count_here(most)
             return forks.start(role, ground.command(role, trainers), run.job.log(role))
 
-        start: Callable[[Start], Watched | None] = at_home
+        start: Callable[[Start], Watched | NoRoom | None] = at_home
         if reach.listening is not None:
             door = ground.open_door(stack, reach.listening, show.say, clock)
             start = partial(door.start, at_home=at_home)

@@ -10,6 +10,7 @@
     trainer  --DataRequest----->  server       --DataReply-->      trainer
     trainer  --PeerRequest----->  trainer      --PeerReply-->      trainer
     host     --HostReport------>  launcher     --HostOrders-->     host
+    host     --Echo------------>  host         --Echoed------>     host
     observer --AskPlace, AskLog>  launcher     --JobPlace, LogPiece> observer
 
 All links are request and reply; whoever waits, asks, and its question may be *parked*
@@ -29,6 +30,11 @@ from paceline.messages.hosts import (
     AskLog,
     AskLogs,
     AskPlace,
+    Echo,
+    Echoed,
+    ExamJoined,
+    ExamOrders,
+    ExamReport,
     HostJoined,
     HostOrders,
     HostReport,
@@ -64,8 +70,10 @@ for _link in (
     LauncherReport | LauncherOrders | JobStatus,
     AskStatus | JobStatus,
     Scale | ChangePace,
-    JoinHost | HostReport,
-    HostJoined | HostOrders,
+    JoinHost | HostReport | ExamReport,
+    HostJoined | HostOrders | ExamJoined | ExamOrders,
+    Echo,
+    Echoed,
     AskPlace | AskLogs | AskLog,
     JobPlace | LogSizes | LogPiece,
 ):

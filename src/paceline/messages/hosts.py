@@ -8,6 +8,9 @@ Logs come in pieces, each with its place in the host's own: the launcher says ho
 has each log, and a piece that comes twice is taken once.
 
 Who has no job folder asks the launcher where the coordinator is, and for its logs.
+
+Before a job a machine may be examined in its place: who joins is told so, and reports what
+it has found, all of it each time.
 """
 
 from typing import Literal
@@ -25,14 +28,16 @@ tells all that it has started."""
 class JoinHost(Message, frozen=True):
     """Become a host of the job; a repeat with the same ``token`` changes nothing.
 
-    ``name`` is what the machine calls itself, ``address`` where all others reach it.
-    Answered by `HostJoined`.
+    ``name`` is what the machine calls itself, ``address`` where all others reach it. It
+    takes so many servers and trainers at most; None: any number. Answered by `HostJoined`.
     """
 
     token: str
     name: str
     address: str
     cores: int
+    servers: int | None = None
+    trainers: int | None = None
 
 
 class HostScript(msgspec.Struct, frozen=True):
@@ -137,3 +142,83 @@ class AskLog(Message, frozen=True):
 
     name: str
     offset: int
+
+
+class ExamJoined(Message, frozen=True):
+    """There is no job: this machine is examined before one; answers `JoinHost`.
+
+    ``checkpoints`` is where they would lie, ``script`` what trainers would run; empty: not
+    named.
+    """
+
+    host: str
+    checkpoints: str = ""
+    script: HostScript | None = None
+
+
+class MachineFacts(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a machine is; ``lacks``: why it cannot run the script, if one is named.
+
+    ``versions`` are {distribution, or Python: its own}; bytes of memory are those that a
+    process can still have, of the disk those that are free where the agent runs.
+    """
+
+    cores: int
+    memory_bytes: int
+    disk_bytes: int
+    num_files: int  # that a process may have open
+    versions: dict[str, str]
+    lacks: str = ""
+
+
+class ProbeResult(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One machine has tried another; empty errors: frames pass.
+
+    With ``error`` nothing else is known; with ``large_error`` small frames pass.
+    """
+
+    error: str = ""
+    large_error: str = ""
+    round_trip_s: float = 0.0
+    bytes_per_s: float = 0.0
+
+
+class ExamReport(Message, frozen=True):
+    """What an examined machine has found so far; answered by `ExamOrders`, or refused.
+
+    ``wall_s`` is its clock's, seconds since 1970. ``probes`` are {host: result}; ``files``
+    {name: why it could not be written or read, or empty}. ``leaves``: why it goes.
+    """
+
+    host: str
+    token: str
+    wall_s: float
+    facts: MachineFacts
+    probes: dict[str, ProbeResult] = msgspec.field(default_factory=dict)
+    files: dict[str, str] = msgspec.field(default_factory=dict)
+    leaves: str = ""
+
+
+class ExamOrders(Message, frozen=True):
+    """What is to be found out next, unless it has been.
+
+    ``probes`` are {host: its address and token}, the others names of files. ``is_over``:
+    nothing more, and the machine may go.
+    """
+
+    probes: dict[str, tuple[str, str]] = msgspec.field(default_factory=dict)
+    writes: str = ""
+    reads: tuple[str, ...] = ()
+    is_over: bool = False
+
+
+class Echo(Message, frozen=True):
+    """Say that this has come; answered by `Echoed`."""
+
+    load: bytes = b""
+
+
+class Echoed(Message, frozen=True):
+    """So many bytes have come."""
+
+    num_bytes: int

@@ -204,6 +204,15 @@ class Machine:
                 limit = f"rate {bits_per_s:.0f}bit burst {BURST_KB}kb latency {QUEUE_MS}ms"
                 namespace.tc(f"qdisc replace dev {device} root tbf {limit}")
 
+    def narrow(self, packet_bytes: int) -> None:
+        """Lose what others send to it in larger packets than these; no sender is told.
+
+        Small ones pass, and so does all that it sends. It undoes `slow`, and `slow` it.
+        """
+        # A burst that is smaller than a packet never lets it go.
+        limit = f"rate 1gbit burst {packet_bytes}b latency {QUEUE_MS}ms"
+        self._net.switch.tc(f"qdisc replace dev {self._port} root tbf {limit}")
+
     def hang(self) -> None:
         """Stop all its processes; its kernel goes on, and still acknowledges what comes.
 

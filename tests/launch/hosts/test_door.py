@@ -2,12 +2,14 @@
 
 import queue
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, cast
 
 import msgspec
 import pytest
+from msgspec import structs
 
 from paceline.config import JobConfig
 from paceline.errors import ForeignPeer, JobFailed, PeerLost, TransportError
@@ -16,7 +18,7 @@ from paceline.launch.hosts.hosted import HostedChild
 from paceline.launch.hosts.roster import Host, Roster
 from paceline.launch.job import JobDir
 from paceline.launch.processes import Child
-from paceline.launch.supervise import Start
+from paceline.launch.supervise import NoRoom, Start
 from paceline.messages.hosts import (
     AskLog,
     AskLogs,
@@ -51,17 +53,17 @@ class Reached:
 class Doors:
     """A door, and what it says and answers."""
 
-    def __init__(self, folder: Path, hosts: int = 1) -> None:
+    def __init__(self, folder: Path, hosts: int = 1, own: JoinHost = OWN) -> None:
         self.clock = ManualClock()
         self.said: list[str] = []
         self.job = JobDir(folder)
         self.job.logs.mkdir(parents=True)
         self.dialled: list[tuple[str, str]] = []
         self.objection: TransportError | None = None
-        roster = Roster(OWN, 10.0, 0.0)
+        roster = Roster(own, 10.0, 0.0)
         self.door = HostsDoor(
             roster,
-            Wanted(hosts, 60.0),
+            Wanted(hosts, 60.0, trainers=2),
             self.job,
             self.joined,
             self.dial,
@@ -98,14 +100,27 @@ def doors(
 ) -> Iterator[Callable[..., Doors]]:
     made: list[Doors] = []
 
-    def make(hosts: int = 1) -> Doors:
-        made.append(Doors(tmp_path, hosts))
+    def make(hosts: int = 1, own: JoinHost = OWN) -> Doors:
+        made.append(Doors(tmp_path, hosts, own))
         return made[-1]
 
     yield make
     monkeypatch.setattr("paceline.launch.hosts.door.TELL_S", 0.0)
     for one in made:
         one.door.close()
+
+
+def within(is_so: Callable[[], bool]) -> None:
+    """Wait until something is so."""
+    end = time.monotonic() + 10.0
+    while not is_so():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def due(role: str) -> Start:
+    """A role is to start."""
+    return Start(role, "it is time")
 
 
 def nowhere(wanted: Start) -> Child | None:
@@ -155,13 +170,14 @@ def test_a_process_of_another_host_is_watched_like_ones_own(
     one = doors()
     one.ask(COMING)
     one.report()
-    assert one.door.start(Start("trainer-0", "it is time"), nowhere) is None
+    assert one.door.start(due("trainer-0"), nowhere) is None
+    assert one.door.start(due("trainer-0"), nowhere) is None
     orders = one.report()
     assert isinstance(orders, HostOrders)
     [number] = orders.processes
 
     one.report(running={number: 7})
-    child = one.door.start(Start("trainer-0", "it is time"), nowhere)
+    child = one.door.start(due("trainer-0"), nowhere)
 
     assert isinstance(child, HostedChild)
     assert (child.role, child.pid) == ("trainer-0", 7)
@@ -187,13 +203,58 @@ def test_nothing_but_the_coordinator_starts_before_all_hosts_are_there(
         at_home.append(wanted.role)
         return None
 
-    one.door.start(Start("coordinator", "it is time"), start)
-    one.door.start(Start("server-0", "it is time"), start)
+    one.door.start(due("coordinator"), start)
+    one.door.start(due("server-0"), start)
     assert at_home == ["coordinator"]
 
     one.clock.advance(60.0)
     with pytest.raises(JobFailed, match=r"begin with 2 machines \(--await-hosts\), and 1"):
-        one.door.start(Start("server-0", "it is time"), start)
+        one.door.start(due("server-0"), start)
+
+
+def test_a_role_waits_for_a_host_with_room_and_starts_when_one_joins(
+    doors: Callable[..., Doors],
+) -> None:
+    one = doors(own=structs.replace(OWN, servers=0, trainers=0))
+    one.ask(structs.replace(COMING, servers=0))
+    one.report()
+
+    assert one.door.start(due("server-0"), nowhere) == NoRoom("server-0")
+    assert one.door.start(due("trainer-0"), nowhere) is None
+    within(lambda: any("to start server-0: no machine has room" in x for x in one.said))
+
+    one.ask(structs.replace(COMING, token="c", name="c", servers=1, trainers=0))
+    assert one.said[-1].endswith("8 cores, at most 1 server, at most 0 trainers")
+    one.ask(HostReport(host="host-2", token="c", running={}, ended={}))
+    assert one.door.start(due("server-0"), nowhere) is None
+    orders = one.ask(HostReport(host="host-2", token="c", running={}, ended={}))
+    assert [process.role for process in orders.processes.values()] == ["server-0"]
+    one.ask(HostReport(host="host-2", token="c", running={}, ended={}, leaves="told to"))
+
+
+@pytest.mark.parametrize(("role", "takes"), [("server-0", 2), ("trainer-1", 1)])
+def test_a_job_that_needs_a_role_waits_no_longer_than_was_said(
+    role: str, takes: int, doors: Callable[..., Doors]
+) -> None:
+    one = doors(own=structs.replace(OWN, servers=0, trainers=takes))
+    one.door.start(due("trainer-0"), lambda _: None)
+    assert one.door.start(due(role), nowhere) == NoRoom(role)
+
+    one.clock.advance(60.0)
+
+    with pytest.raises(JobFailed, match=rf"{role} has waited for 60 s \(--first-batch\)"):
+        one.door.start(due(role), nowhere)
+
+
+def test_a_trainer_more_than_the_job_needs_waits_for_room_for_ever(
+    doors: Callable[..., Doors],
+) -> None:
+    one = doors(own=structs.replace(OWN, trainers=2))
+    for role in ("trainer-0", "trainer-1"):
+        assert one.door.start(due(role), lambda _: None) is None
+    for _ in range(9):
+        assert one.door.start(due("trainer-2"), nowhere) == NoRoom("trainer-2")
+        one.clock.advance(60.0)
 
 
 def test_logs_of_hosts_are_in_the_launchers_before_it_is_known_how_their_roles_ended(

@@ -236,6 +236,25 @@ def test_all_are_told_that_the_job_is_over() -> None:
     assert roster.untold() == []
 
 
+def test_an_ended_server_keeps_its_room_and_a_trainer_may_find_its_own_taken() -> None:
+    roster = Roster(structs.replace(OWN, servers=0, trainers=0), TIMEOUT_S, 0.0)
+    taking_one = structs.replace(coming("b"), servers=1, trainers=1)
+    host = roster.join(taking_one, 0.0)
+    assert isinstance(host, Host)
+    roster.report(report(host), 0.0)
+    for role in ("server-0", "trainer-0"):
+        assert roster.place(role) == host.id
+        number = roster.start(role, host.id)
+        roster.report(report(host, {}, {number: HostExit(7, 0)}), 1.0)
+        roster.forget(number)
+
+    assert roster.num_placed("trainer") == 0
+    assert roster.place("server-1") is None
+    assert roster.place("server-0") == host.id
+    assert roster.place("trainer-1") == host.id
+    assert roster.place("trainer-0") is None
+
+
 class Life:
     """A host and the roster, and what the launcher hears of its processes."""
 

@@ -11,7 +11,7 @@ from paceline.launch.job.folder import JobDir
 from paceline.launch.processes.process import Child, spawn
 from paceline.launch.processes.signals import Interrupts
 from paceline.launch.supervise.launcher import Ended, Launcher
-from paceline.launch.supervise.run_events import Start
+from paceline.launch.supervise.run_events import NoRoom, Start
 from paceline.launch.supervise.supervision import Supervision
 from paceline.messages.watching import Exited, JobStatus, LauncherOrders, QueueStatus
 from paceline.timing import SystemClock
@@ -92,13 +92,17 @@ class Run:
         self.show = Silent()
         self.started: list[str] = []
         self.asked = self.not_yet = 0
+        self.without_room: list[str] = []  # one is taken off for each time
         self.scripts = scripts
         servers = [role for role in scripts if role.startswith("server")]
         trainers = [role for role in scripts if role.startswith("trainer")]
         self.supervision = Supervision(servers, trainers, 10.0)
 
-    def start(self, wanted: Start) -> Child | None:
+    def start(self, wanted: Start) -> Child | NoRoom | None:
         role = wanted.role
+        if role in self.without_room:
+            self.without_room.remove(role)
+            return NoRoom(role)
         self.asked += 1
         if self.asked <= self.not_yet:
             return None
@@ -139,6 +143,20 @@ def test_a_start_that_is_not_possible_yet_is_tried_again(tmp_path: Path) -> None
 
     assert ended.verdict.ending is Ending.TRAINED
     assert sorted(run.started) == ["coordinator", "trainer-0"]
+    assert run.supervision.restarts["trainer"] == 0
+
+
+def test_who_has_no_room_starts_once_there_is_some_and_nobody_waits_for_who_never_has(
+    tmp_path: Path,
+) -> None:
+    link = StandInLink(lambda n: LauncherOrders(status=status(n)))
+    run = Run(tmp_path, {"trainer-0": "exit 0", "trainer-1": "exit 0"}, link)
+    run.without_room = ["trainer-0", *["trainer-1"] * 99]
+
+    ended = run.wait_ended()
+
+    assert ended.verdict.ending is Ending.TRAINED
+    assert run.started == ["coordinator", "trainer-0"]
     assert run.supervision.restarts["trainer"] == 0
 
 

@@ -5,6 +5,7 @@ from paceline.launch.supervise.run_events import (
     EndInterrupted,
     Finish,
     Kill,
+    NoRoom,
     Retire,
     RunInterrupted,
     Start,
@@ -131,3 +132,32 @@ def test_an_interrupted_run_whose_coordinator_never_spoke_is_not_waited_for() ->
 
     (decision,) = job.apply(CoordinatorSilent(), 1.4)
     assert isinstance(decision, EndInterrupted)
+
+
+def test_who_finds_no_room_is_looked_for_again_every_second_and_restarts_once() -> None:
+    job = Job(servers=2)
+    job.die("server-1", 1.0)
+    for now in range(2, 9):
+        assert job.apply(NoRoom("server-1"), now) == []
+        assert job.apply(None, now + 0.9) == []
+        assert roles(job.apply(None, now + 1.0), Start) == ["server-1"]
+    assert job.supervision.restarts["server"] == 1
+
+
+def test_a_job_is_over_without_those_who_found_no_room() -> None:
+    job = Job(trainers=2)
+    job.apply(NoRoom("trainer-1"), 1.0)
+
+    job.die("trainer-0", 2.0, code=0)
+
+    assert job.apply(None, 3.0) == []
+    assert roles(job.answer(3.1), Start) == []
+    assert [type(d) for d in job.answer(3.2)] == [Finish]
+
+
+def test_a_job_that_is_scaled_down_gives_up_those_without_room_first() -> None:
+    job = Job(trainers=3)
+    job.apply(NoRoom("trainer-0"), 1.0)
+
+    assert roles(job.answer(1.2, trainers=2), Retire) == []
+    assert job.apply(None, 2.0) == []

@@ -2,7 +2,7 @@
 
 ::
 
-    placement    on which host a role runs                              (pure)
+    placement    on which host a role runs, and which wait for room     (pure)
     roster       which hosts there are, what is to be there, what is    (pure)
     log_pieces   which pieces of logs a host tells, and which are new   (pure)
     logs         how they come out of one folder, and into another
@@ -12,6 +12,8 @@
     sameness     whether a machine has what the job was started with
     ssh          hosts that the launcher starts
     coming       how a host finds its launcher, and joins
+    probing      one machine tries another
+    examined     a machine finds out what it is ordered to, in place of a job
     agent        what ``paceline host`` does
 """
 
@@ -24,7 +26,9 @@ if TYPE_CHECKING:
     from paceline.launch.hosts.coming import HostPlan, wait_own_host
     from paceline.launch.hosts.door import HostsDoor
     from paceline.launch.hosts.opening import Listening, open_door, require_shared
-    from paceline.launch.hosts.ssh import SshWish, address_towards, parse_hosts
+    from paceline.launch.hosts.placement import Capacity
+    from paceline.launch.hosts.sameness import described
+    from paceline.launch.hosts.ssh import SshHosts, SshWish, address_towards, parse_hosts
 
 _LAZY = {  # {name: the module that defines it}: most runs have one machine
     "HostPlan": "paceline.launch.hosts.coming",
@@ -34,6 +38,9 @@ _LAZY = {  # {name: the module that defines it}: most runs have one machine
     "Listening": "paceline.launch.hosts.opening",
     "open_door": "paceline.launch.hosts.opening",
     "require_shared": "paceline.launch.hosts.opening",
+    "Capacity": "paceline.launch.hosts.placement",
+    "described": "paceline.launch.hosts.sameness",
+    "SshHosts": "paceline.launch.hosts.ssh",
     "SshWish": "paceline.launch.hosts.ssh",
     "address_towards": "paceline.launch.hosts.ssh",
     "parse_hosts": "paceline.launch.hosts.ssh",

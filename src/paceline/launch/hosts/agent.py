@@ -32,7 +32,9 @@ from paceline.errors import (
 )
 from paceline.ids import HOST, role_kind
 from paceline.launch.hosts.coming import HostPlan, wait_joined
+from paceline.launch.hosts.examined import Examined
 from paceline.launch.hosts.logs import HostLogs
+from paceline.launch.hosts.probing import Echoes
 from paceline.launch.hosts.sameness import check_same
 from paceline.launch.job import (
     RUNS,
@@ -50,6 +52,7 @@ from paceline.launch.job import (
 )
 from paceline.launch.processes import Child, ForkServer, Interrupts, end_all, wait_any
 from paceline.messages.hosts import (
+    ExamJoined,
     HostExit,
     HostJoined,
     HostOrders,
@@ -67,17 +70,6 @@ AGAIN_S = 0.02  # a process could not be started yet
 LAST_LOGS_S = 2.0  # less than the launcher waits for hosts at its end
 ANSWER_S = 2.0
 GRACE_S = 2.5
-
-
-@final
-class _Nobody:
-    """The service behind a host's listener: who dials it only wants to know that it is."""
-
-    def received(self, *_: object) -> None:
-        """Nothing can be asked."""
-
-    def disconnected(self, _: object) -> None:
-        """Whoever has dialled has seen enough."""
 
 
 def wait_host(
@@ -100,11 +92,16 @@ def wait_host(
         wires = Wires("", HOST, clock, secret=plan.secret, way=way)
         token = uuid.uuid4().hex
         at_own = wires._replace(run=token)
-        listener = stack.enter_context(at_own.listen_as_host(str(plan.own), _Nobody()))
+        listener = stack.enter_context(at_own.listen_as_host(str(plan.own), Echoes()))
         link = PatientConnection(wires.to_launcher(str(plan.launcher)))
         stack.callback(link.close)
-        message = JoinHost(token, plan.name, listener.address, plan.cores)
+        who = (token, plan.name, listener.address, plan.cores)
+        message = JoinHost(*who, *plan.capacity)
         joined = wait_joined(plan, link, message, interrupts, say, clock)
+        if isinstance(joined, ExamJoined):
+            say(f"joined as {joined.host}: there is no job, and this machine is examined")
+            examined = Examined(joined, message, wires, plan.orphan_after_s)
+            return examined.wait_over(link, interrupts)
         run, script = joined.config.run, joined.script.path
         say(f"joined as {joined.host}: run {run}, started with {script}")
         report = HostReport(host=joined.host, token=message.token, running={}, ended={})

@@ -18,8 +18,9 @@ from paceline.errors import (
     TransportError,
     UsageError,
 )
+from paceline.launch.hosts.placement import Capacity
 from paceline.launch.processes import Interrupts
-from paceline.messages.hosts import HostJoined, JoinHost
+from paceline.messages.hosts import ExamJoined, HostJoined, JoinHost
 from paceline.messages.shared import Refusal
 from paceline.timing import Clock, Deadline
 from paceline.transport.address import TcpAddress, TcpListening
@@ -37,7 +38,8 @@ class HostPlan(NamedTuple):
 
     ``launcher`` is where the job's launcher listens, ``own`` where this machine's listeners
     are. Nothing is heard for ``orphan_after_s``: the host ends; before it has joined, for
-    ``join_within_s``. ``is_plain``: without TLS, as the launcher has it.
+    ``join_within_s``. ``is_plain``: without TLS, as the launcher has it. ``capacity``: what
+    it takes at most.
     """
 
     launcher: TcpAddress
@@ -49,6 +51,7 @@ class HostPlan(NamedTuple):
     orphan_after_s: float = 300.0
     join_within_s: float = 600.0
     is_plain: bool = False
+    capacity: Capacity = Capacity()
 
 
 def wait_own_host(
@@ -83,7 +86,7 @@ def wait_joined(
     interrupts: Interrupts,
     say: Callable[[str], None],
     clock: Clock,
-) -> HostJoined:
+) -> HostJoined | ExamJoined:
     """Ask to join until the launcher says yes or no, and say what is waited for.
 
     Raises:
@@ -101,7 +104,7 @@ def wait_joined(
         except (PeerLost, DeadlineExceeded, HandshakeRefused) as error:
             answer = None
             why = str(error)
-        if isinstance(answer, HostJoined):
+        if isinstance(answer, HostJoined | ExamJoined):
             return answer
         if isinstance(answer, Refusal):
             if answer.kind != "not_ready":

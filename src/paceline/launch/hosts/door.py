@@ -22,9 +22,10 @@ import msgspec
 from msgspec import structs
 
 from paceline.errors import ForeignPeer, JobFailed, TransportError, UsageError
-from paceline.ids import COORDINATOR
+from paceline.ids import COORDINATOR, role_kind
 from paceline.launch.hosts.hosted import HostedChild
 from paceline.launch.hosts.logs import KeptLogs
+from paceline.launch.hosts.placement import WaitingRoles, no_room
 from paceline.launch.hosts.roster import (
     Change,
     Host,
@@ -35,7 +36,7 @@ from paceline.launch.hosts.roster import (
 )
 from paceline.launch.job import JobDir
 from paceline.launch.processes import Child
-from paceline.launch.supervise import Start
+from paceline.launch.supervise import NoRoom, Start
 from paceline.messages.hosts import (
     AskLog,
     AskLogs,
@@ -63,14 +64,15 @@ Dial = Callable[[str, str], Connection]
 
 
 class Wanted(NamedTuple):
-    """With how many hosts a job begins, its own among them, and how long it waits.
+    """With how many hosts and trainers a job begins, and how long it waits for them.
 
-    ``check`` raises once waiting is in vain.
+    Its own host counts. ``check`` raises once waiting is in vain.
     """
 
     hosts: int
     within_s: float
     check: Callable[[], None] = lambda: None
+    trainers: int = 1
 
 
 @final
@@ -91,11 +93,13 @@ class HostsDoor:
         self._roster, self._job, self._joined = roster, job, joined
         self._wanted, self._come_by = wanted, Deadline(clock, wanted.within_s)
         self._is_complete = False  # once as many hosts were there as are wanted
+        self._has_trained = False  # once as many trainers had a place as it begins with
         self._dial, self._say, self._clock = dial, say, clock
         self._logs = KeptLogs(job)
-        self._lock = threading.Lock()  # guards the roster, and the next five
+        self._lock = threading.Lock()  # guards the roster, and the next six
         self._children: dict[int, HostedChild] = {}
         self._starting: dict[str, int] = {}  # {role: number}
+        self._waiting = WaitingRoles()
         self._num_unsent = 0  # orders
         self._readers: set[int] = set()  # connections of who reads logs
         self._are_logs_whole = False
@@ -109,11 +113,12 @@ class HostsDoor:
 
     def start(
         self, wanted: Start, at_home: Callable[[Start], Child | None]
-    ) -> Child | HostedChild | None:
+    ) -> Child | HostedChild | NoRoom | None:
         """Start a role's process where it belongs; None: not yet, ask again.
 
         Raises:
-            JobFailed: not as many hosts as are wanted have come in time, or can come.
+            JobFailed: not as many hosts as are wanted have come in time, or can come; or a
+                role that the job needs has found no room for as long.
         """
         role = wanted.role
         with self._lock:
@@ -122,6 +127,9 @@ class HostsDoor:
             number = self._starting.get(role)
             if number is None:
                 host = self._roster.place(role, is_elsewhere=wanted.is_elsewhere)
+                if host is None:
+                    return self._without_room(role)
+                self._waiting.found(role)
                 if host != self._roster.own.id:
                     self._starting[role] = self._roster.start(role, host)
                     return None
@@ -226,10 +234,26 @@ class HostsDoor:
             )
         return self._is_complete
 
+    def _without_room(self, role: str) -> NoRoom:
+        waited_s = self._waiting.note(role, self._clock.now_s())
+        num_trainers = self._roster.num_placed("trainer")
+        self._has_trained = self._has_trained or num_trainers >= self._wanted.trainers
+        is_enough = num_trainers >= (1 if self._has_trained else self._wanted.trainers)
+        is_needed = role_kind(role) == "server" or not is_enough
+        if is_needed and waited_s >= self._wanted.within_s:
+            raise JobFailed(
+                f"{role} has waited for {self._wanted.within_s:g} s (--first-batch): "
+                f"{no_room(self._roster.rooms)}"
+            )
+        return NoRoom(role)
+
     def _watch(self) -> None:
         while not self._over.wait(LOOK_EVERY_S):
             with self._lock:
-                said = self._take(self._roster.look(self._clock.now_s()))
+                now = self._clock.now_s()
+                said = self._take(self._roster.look(now))
+                if (waiting := self._waiting.tell(self._roster.rooms, now)) is not None:
+                    said.append(waiting)
                 self._changed.notify_all()
             for line in said:
                 self._say(line)
@@ -252,9 +276,9 @@ class HostsDoor:
                 return
             joined = self._joined(host)
         if not is_known:
-            self._say(
-                f"{host.id} has joined: {host.name}, {host.address}, {host.cores} cores"
-            )
+            told = f"{host.name}, {host.address}, {host.cores} cores"
+            most = f", {bound}" if (bound := str(host.room.capacity)) else ""
+            self._say(f"{host.id} has joined: {told}{most}")
         reply(joined)
 
     def _unreachable(self, message: JoinHost) -> Refusal | None:

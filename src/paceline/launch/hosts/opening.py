@@ -12,6 +12,7 @@ from paceline.config import JobConfig
 from paceline.errors import UsageError
 from paceline.ids import LAUNCHER
 from paceline.launch.hosts.door import HostsDoor, Wanted
+from paceline.launch.hosts.placement import Capacity
 from paceline.launch.hosts.roster import Host, Roster
 from paceline.launch.hosts.sameness import described, versions
 from paceline.launch.hosts.ssh import SshHosts, SshWish
@@ -28,6 +29,7 @@ class Listening(NamedTuple):
 
     ``secret`` is the run's, if it is known beforehand; ``ssh`` says who is brought;
     ``is_plain``: without TLS. Other listeners of this machine take any of ``ports``.
+    ``capacity``: what it takes at most.
     """
 
     address: TcpListening
@@ -36,6 +38,7 @@ class Listening(NamedTuple):
     ssh: SshWish = SshWish()
     is_plain: bool = False
     ports: tuple[int, int] = (0, 0)
+    capacity: Capacity = Capacity()
 
     @property
     def own(self) -> TcpListening:
@@ -77,7 +80,7 @@ def open_door(
     wires = Wires(config.run, LAUNCHER, clock, connect_s=2.0, secret=secret, way=way)
     host, name = listening.address.host, machine_name()
     cores = len(os.sched_getaffinity(0))
-    own = JoinHost(token="", name=name, address=host, cores=cores)
+    own = JoinHost("", name, host, cores, *listening.capacity)
     roster = Roster(own, config.timeout_s, clock.now_s())
     run_script, run_versions = described(script), versions()
 
@@ -91,7 +94,7 @@ def open_door(
         )
 
     ssh = SshHosts(listening.ssh, listening.hosts, folder, secret, say, clock)
-    wanted = Wanted(listening.hosts, config.first_batch_s, ssh.check)
+    wanted = Wanted(listening.hosts, config.first_batch_s, ssh.check, config.trainers)
     door = HostsDoor(roster, wanted, folder, joined, wires.to_host(), say, clock)
     try:
         listener = wires.listen_as_launcher(str(listening.address), door)

@@ -1,4 +1,4 @@
-"""On which host a role runs.
+"""On which host a role runs, and which wait until one has room.
 
 ::
 
@@ -7,38 +7,120 @@
                    not where it was cut off from others
     servers        spread: where there are the fewest, then where cores are freest
     trainers       by cores: where they would share the fewest
+    no room        a host takes so many servers and trainers at most: the role waits
 
-Pure.
+Pure: time is an argument.
 """
 
 from collections import Counter
 from collections.abc import Mapping
+from typing import NamedTuple, final
 
 from paceline.ids import role_kind
 
+TELL_EVERY_S = 60.0  # who waits for room, while nothing changes
+FORGET_S = 5.0  # whoever was not looked for so long is not wanted any more
 
-def place(role: str, at: Mapping[str, str], cores: Mapping[str, int]) -> str:
-    """The host for a role, given where roles are, {role: host}, and all hosts' cores.
 
-    The first host is the launcher's; of hosts that are alike the first is chosen.
+class Capacity(NamedTuple):
+    """At most so many servers and trainers on a machine; None: any number."""
+
+    servers: int | None = None
+    trainers: int | None = None
+
+    def most(self, kind: str) -> int | None:
+        """Of a kind of role."""
+        return self.servers if kind == "server" else self.trainers
+
+    def __str__(self) -> str:
+        """In words; empty if it takes any number of both."""
+        told = [
+            f"at most {most} {kind}{'' if most == 1 else 's'}"
+            for kind, most in (("server", self.servers), ("trainer", self.trainers))
+            if most is not None
+        ]
+        return ", ".join(told)
+
+
+class HostRoom(NamedTuple):
+    """What a host has for roles."""
+
+    cores: int
+    capacity: Capacity = Capacity()
+
+
+def place(role: str, at: Mapping[str, str], rooms: Mapping[str, HostRoom]) -> str | None:
+    """The host for a role; None: none has room.
+
+    ``at`` says where roles are, {role: host}, this one if it was somewhere; ``rooms`` has
+    all hosts. The first is the launcher's; of hosts that are alike the first is chosen.
     """
-    assert cores, "the launcher's own host is always there"
-    if role_kind(role) == "coordinator":
-        return next(iter(cores))
+    assert rooms, "the launcher's own host is always there"
+    kind = role_kind(role)
+    if kind == "coordinator":
+        return next(iter(rooms))
+    others = {other: host for other, host in at.items() if other != role}
+    all_there = Counter(others.values())
+    alike = Counter(host for other, host in others.items() if role_kind(other) == kind)
+
+    def has_room(host: str) -> bool:
+        most = rooms[host].capacity.most(kind)
+        return most is None or alike[host] < most
+
     last = at.get(role, "")
-    if last in cores:
+    if last in rooms and has_room(last):
         return last
-    all_there = Counter(host for other, host in at.items() if other != role)
-    alike = Counter(
-        host
-        for other, host in at.items()
-        if other != role and role_kind(other) == role_kind(role)
-    )
 
     def freest(host: str) -> tuple[float, float]:
-        shared = (all_there[host] + 1) / cores[host]
-        if role_kind(role) == "server":
+        shared = (all_there[host] + 1) / rooms[host].cores
+        if kind == "server":
             return alike[host], shared
-        return (alike[host] + 1) / cores[host], shared
+        return (alike[host] + 1) / rooms[host].cores, shared
 
-    return min(cores, key=freest)
+    return min(filter(has_room, rooms), key=freest, default=None)
+
+
+@final
+class WaitingRoles:
+    """Roles for which no host has room, and since when each waits."""
+
+    def __init__(self) -> None:
+        """None does."""
+        self._since: dict[str, float] = {}
+        self._asked: dict[str, float] = {}  # when each was last looked for
+        self._told: tuple[str, ...] = ()
+        self._told_s = 0.0
+
+    def note(self, role: str, now: float) -> float:
+        """A role has found no room; for how many seconds it has not by now."""
+        self._asked[role] = now
+        return now - self._since.setdefault(role, now)
+
+    def found(self, role: str) -> None:
+        """A role has found room."""
+        self._since.pop(role, None)
+
+    def tell(self, rooms: Mapping[str, HostRoom], now: float) -> str | None:
+        """Who waits for what, if that is news, or has not been said for a minute."""
+        for role in [r for r in self._since if now - self._asked[r] > FORGET_S]:
+            self.found(role)
+        waiting = tuple(sorted(self._since))
+        is_news = waiting != self._told or now - self._told_s >= TELL_EVERY_S
+        self._told = waiting
+        if not waiting or not is_news:
+            return None
+        self._told_s = now
+        since_s = now - min(self._since.values())
+        names = ", ".join(waiting)
+        return f"waiting for {since_s:.0f} s to start {names}: {no_room(rooms)}"
+
+
+def no_room(rooms: Mapping[str, HostRoom]) -> str:
+    """Why nothing more has a place, and what would help."""
+    told = [
+        f"{host} takes {str(room.capacity) or 'any number'}" for host, room in rooms.items()
+    ]
+    return (
+        f"no machine has room for more ({'; '.join(told)}): start paceline host on another "
+        "machine, or on one that takes more (--servers, --trainers)"
+    )

@@ -20,8 +20,8 @@ import signal
 from collections.abc import Iterable
 from typing import NamedTuple, final
 
-from paceline.ids import COORDINATOR, host_id
-from paceline.launch.hosts.placement import place
+from paceline.ids import COORDINATOR, RoleKind, host_id, role_kind
+from paceline.launch.hosts.placement import Capacity, HostRoom, place
 from paceline.messages.hosts import (
     HostExit,
     HostOrders,
@@ -77,6 +77,7 @@ class Host:
         self.id = host_id(index)
         self.token, self.name = message.token, message.name
         self.address, self.cores = message.address, message.cores
+        self.room = HostRoom(message.cores, Capacity(message.servers, message.trainers))
         self.heard_s = now
         self.is_there = False  # it has reported
         self.is_told = False  # that the job is over; and has told its logs
@@ -110,6 +111,7 @@ class Roster:
         self._wished: dict[int, _Wished] = {}
         self._at: dict[str, str] = {COORDINATOR: self._own.id}  # {role: host}
         self._left: dict[str, set[str]] = {}  # {role: hosts where it was cut off}
+        self._away: set[str] = set()  # trainers that have ended, and hold no room
         self.is_over = False
 
     @property
@@ -139,21 +141,36 @@ class Roster:
         self._hosts[host.id] = host
         return host
 
-    def place(self, role: str, *, is_elsewhere: bool = False) -> str:
-        """The host where a role is to run from now on.
+    @property
+    def rooms(self) -> dict[str, HostRoom]:
+        """What all hosts have for roles."""
+        return {host.id: host.room for host in self.hosts}
 
-        ``is_elsewhere``: where it was it was cut off; it comes back there when it has
-        been so everywhere.
+    def num_placed(self, kind: RoleKind) -> int:
+        """How many roles of a kind have a place."""
+        return sum(role_kind(role) == kind for role in self._at.keys() - self._away)
+
+    def place(self, role: str, *, is_elsewhere: bool = False) -> str | None:
+        """The host where a role is to run from now on; None: none has room.
+
+        ``is_elsewhere``: where it was it was cut off; it comes back there when no other
+        one has room, or it has been so everywhere. A server that has ended keeps its room,
+        a trainer does not: it may have left.
         """
         left = self._left.setdefault(role, set())
         if is_elsewhere and role in self._at:
             left.add(self._at.pop(role))
-        there = {host.id: host.cores for host in self.hosts}
-        if left.issuperset(there):
+        away = self._away - {role}
+        at = {other: host for other, host in self._at.items() if other not in away}
+        rooms = {host: room for host, room in self.rooms.items() if host not in left}
+        host = place(role, at, rooms) if rooms else None
+        if host is None and left:
             left.clear()
-        cores = {host: count for host, count in there.items() if host not in left}
-        self._at[role] = place(role, self._at, cores)
-        return self._at[role]
+            host = place(role, at, self.rooms)
+        if host is not None:
+            self._at[role] = host
+            self._away.discard(role)
+        return host
 
     def start(self, role: str, host: str) -> int:
         """Wish for a process at another host; its number."""
@@ -170,7 +187,9 @@ class Roster:
 
     def forget(self, number: int) -> None:
         """A process has ended, and whoever wished for it knows."""
-        self._wished.pop(number, None)
+        one = self._wished.pop(number, None)
+        if one is not None and role_kind(one.role) == "trainer":
+            self._away.add(one.role)
 
     def reporting(self, report: HostReport, now: float) -> Host | None:
         """Whose report it is, who is heard by it; None: of none that has joined."""

@@ -55,14 +55,19 @@ def check_same(joined: HostJoined, say: Callable[[str], None]) -> None:
         if name in _SAME:
             raise UsageError(f"{told}: install the same version on all machines")
         say(f"{told}: results may differ")
-    _check_script(joined.script)
+    check_script(joined.script)
     for plugin in joined.config.plugins:
         if plugin.endswith(".py") and not Path(plugin).is_file():
             raise UsageError(f"--plugin: there is no file {plugin} on this machine")
     _check_checkpoints(joined)
 
 
-def _check_script(script: HostScript) -> None:
+def check_script(script: HostScript) -> None:
+    """Compare a script here with the launcher's.
+
+    Raises:
+        UsageError: it is not here, or is another one.
+    """
     here = Path.cwd()
     if not script.is_module and not Path(script.path).is_file():
         raise UsageError(

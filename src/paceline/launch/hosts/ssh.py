@@ -200,6 +200,11 @@ class SshHosts:
                 f"the job cannot begin with as many machines as it is to: {self._ended[-1]}"
             )
 
+    @property
+    def ended(self) -> list[str]:
+        """Hosts that are gone, before they were expected to: how, in words."""
+        return list(self._ended)
+
     def expect_end(self) -> None:
         """The job is over: ends of children are no news from now on."""
         self._over.set()

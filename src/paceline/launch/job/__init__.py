@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 
 from paceline.launch.job.addresses import (
     LOOPBACK,
+    ON_LOOPBACK,
     Transport,
     door_addresses,
     from_here,

@@ -10,10 +10,12 @@ coordinator   trainer: `TrainerRequest`                  `TrainerReply`
               observer: `AskStatus`                      `JobStatus`
 server        trainer: `DataRequest`                     `DataReply`
 trainer       trainer: `PeerRequest`                     `PeerReply`
-launcher      host: `JoinHost`, `HostReport`             `HostJoined`, `HostOrders`
+launcher      host: `JoinHost`, `HostReport`,            `HostJoined`, `HostOrders`,
+              `ExamReport`                               `ExamJoined`, `ExamOrders`
               observer, operator: `AskPlace`,            `JobPlace`, `LogSizes`,
               `AskLogs`, `AskLog`                        `LogPiece`
 host          launcher: nothing; it only dials           nothing
+              host: `Echo`                               `Echoed`
 ============  =========================================  ==========================
 
 The same for Unix sockets, TCP and in process: the address chooses. Over TCP both ends prove
@@ -35,6 +37,11 @@ from paceline.messages.hosts import (
     AskLog,
     AskLogs,
     AskPlace,
+    Echo,
+    Echoed,
+    ExamJoined,
+    ExamOrders,
+    ExamReport,
     HostJoined,
     HostOrders,
     HostReport,
@@ -82,7 +89,7 @@ _REQUESTS: dict[RoleKind, MessageType] = {
     "observer": AskStatus,
 }
 _AT_DOOR: dict[RoleKind, MessageType] = {
-    "host": JoinHost | HostReport,
+    "host": JoinHost | HostReport | ExamReport,
     "operator": AskPlace | AskLogs | AskLog,
     "observer": AskPlace | AskLogs | AskLog,
 }
@@ -90,7 +97,8 @@ _ORDERS: MessageType = Orders | Waiting | Refusal
 _LAUNCHER_ORDERS: MessageType = LauncherOrders | JobStatus | Refusal
 _STATUS: MessageType = JobStatus | Refusal
 _DONE: MessageType = Done | Waiting | Refusal
-_HOST_ORDERS: MessageType = HostJoined | HostOrders | Refusal
+_AT_HOST: dict[RoleKind, MessageType] = {"launcher": AskStatus, "host": Echo}
+_HOST_ORDERS: MessageType = HostJoined | HostOrders | ExamJoined | ExamOrders | Refusal
 _TOLD_AT_DOOR: MessageType = JobPlace | LogSizes | LogPiece | Refusal
 
 
@@ -152,10 +160,15 @@ class Wires(NamedTuple):
         """Be there to be dialled back by the launcher, which must mean this host.
 
         The run of these wires is the host's token: another host of the job, at the same
-        port, has another one.
+        port, has another one. Other hosts may try whether they get here.
         """
         assert self.role == HOST
-        return self._listen_to_few({"launcher": AskStatus}, address, service)
+        return self._listen_to_few(_AT_HOST, address, service)
+
+    def to_other_host(self, address: str, token: str) -> Connection:
+        """A connection by which a host tries another one, and only that."""
+        assert self.role == HOST
+        return self._replace(run=token)._connect(address, 0, Echoed | Refusal)
 
     def to_launcher(self, address: str) -> Callable[[], Connection]:
         """How a host reaches the launcher."""

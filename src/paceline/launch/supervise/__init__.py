@@ -11,7 +11,7 @@
 
 from paceline.launch.supervise.failure import failure_of, write_failure
 from paceline.launch.supervise.launcher import CoordinatorLink, Ended, Launcher
-from paceline.launch.supervise.run_events import Start
+from paceline.launch.supervise.run_events import NoRoom, Start
 from paceline.launch.supervise.supervision import (
     LEAVE_S,
     NOT_SAVED,

@@ -37,6 +37,7 @@ from paceline.launch.supervise.run_events import (
     GiveUp,
     HostLost,
     Kill,
+    NoRoom,
     Retire,
     RunInterrupted,
     ScriptFailed,
@@ -125,7 +126,7 @@ class Launcher:
     def __init__(
         self,
         supervision: Supervision,
-        start: Callable[[Start], Watched | None],
+        start: Callable[[Start], Watched | NoRoom | None],
         job: JobDir,
         link: CoordinatorLink,
         show: Show,
@@ -243,6 +244,8 @@ class Launcher:
         if child is None:
             self._held_up.append(start._replace(is_elsewhere=False))
             return []
+        if isinstance(child, NoRoom):
+            return self._supervision.apply(child, self._clock.now_s())
         self._children[start.role] = child
         started = Started(start.role, child.pid)
         return self._supervision.apply(started, self._clock.now_s())

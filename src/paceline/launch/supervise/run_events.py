@@ -16,6 +16,12 @@ class Started(NamedTuple):
     pid: int
 
 
+class NoRoom(NamedTuple):
+    """No machine has room for a role's process: it was not started."""
+
+    role: str
+
+
 class ScriptFailed(NamedTuple):
     """A trainer ended by its script's doing; ``said`` is that in words.
 
@@ -98,6 +104,7 @@ class EndInterrupted(NamedTuple):
 # A `JobStatus` alone: the coordinator answers, and nothing can be journalled.
 Happening = (
     Started
+    | NoRoom
     | Exited
     | ScriptFailed
     | HostLost

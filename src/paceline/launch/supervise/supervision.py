@@ -12,6 +12,7 @@
     the job is scaled     more: start trainers; fewer: the last ones are told to leave
     interrupted           all trainers are told to leave, then a cut is taken, then the end
     a host is lost        what it had starts again at once, elsewhere; no death counts
+    no host has room      look again after a second, until a trainer has finished
     a server is replaced  this very process is killed; its end is like any other
     a role is cut off     the same, and it starts on another host
     a server is no member for two time-outs, while the coordinator answers: the same
@@ -44,6 +45,7 @@ from paceline.launch.supervise.run_events import (
     Happening,
     HostLost,
     Kill,
+    NoRoom,
     Retire,
     RunInterrupted,
     ScriptFailed,
@@ -53,6 +55,7 @@ from paceline.launch.supervise.run_events import (
 from paceline.messages.watching import Exited, JobStatus, LauncherOrders
 
 RESTARTS_IN_A_ROW = 3
+NO_ROOM_S = 1.0  # before a role is looked for a place again
 PREEMPTED_S = 1.0  # before a preempted trainer is started again
 LEAVE_S = 15.0  # interrupted: how long a trainer may take to leave
 RETIRE_S = 600.0  # scaled down: the same, for one that may be past its loop, evaluating
@@ -74,6 +77,7 @@ class _Post:
         self.due_s = 0.0  # waiting: when to start
         self.reason = "the job begins"
         self.pid = 0
+        self.has_no_room = False  # no machine takes it
         self.since_s = 0.0  # running: since when
         self.is_member = False  # the coordinator counts this very process
         self.uncounted_s = 0.0  # running: for how long it has not, by the answers
@@ -115,7 +119,7 @@ class Supervision:
     def apply(self, happening: Happening, now: float) -> list[Decision]:
         """Take note of what happened (None: only time has passed) and decide what to do."""
         decisions: list[Decision] = []
-        if isinstance(happening, Started):
+        if isinstance(happening, Started | NoRoom):
             self._started(happening, now)
         elif isinstance(happening, Exited):
             decisions += self._exited(happening, now)
@@ -144,11 +148,15 @@ class Supervision:
         return [post for post in self._posts.values() if post.kind == "trainer"]
 
     def _is_over(self) -> bool:
-        trainers = self._trainers()
-        return bool(trainers) and all(post.state == "done" for post in trainers)
+        placed = [post for post in self._trainers() if not post.has_no_room]
+        return bool(placed) and all(post.state == "done" for post in placed)
 
-    def _started(self, started: Started, now: float) -> None:
+    def _started(self, started: Started | NoRoom, now: float) -> None:
         post = self._posts[started.role]
+        post.has_no_room = isinstance(started, NoRoom)
+        if isinstance(started, NoRoom):
+            post.state, post.due_s, post.pid = "waiting", now + NO_ROOM_S, 0
+            return
         post.state, post.pid, post.since_s = "running", started.pid, now
         post.is_member = post.is_killed = post.moves = False
         post.uncounted_s = 0.0
@@ -290,6 +298,7 @@ class Supervision:
                 post = self._posts[trainer_id(number)] = _Post(trainer_id(number))
                 post.reason = f"the job is scaled to {wanted} trainers"
         at_work = [post for post in staying if post.state in {"waiting", "running"}]
+        at_work.sort(key=lambda post: post.has_no_room)  # these go first
         surplus = at_work[::-1][: max(0, len(staying) - wanted)]
         return self._retire(surplus, f"the job is scaled to {wanted} trainers", now)
 
@@ -354,7 +363,8 @@ class Supervision:
     def _due(self, now: float) -> list[Decision]:
         decisions: list[Decision] = []
         for post in self._posts.values():
-            if post.state != "waiting" or post.due_s > now:
+            is_too_late = post.has_no_room and self._finished_s is not None
+            if post.state != "waiting" or post.due_s > now or is_too_late:
                 continue
             if post.pid:
                 self.restarts[post.kind] += 1

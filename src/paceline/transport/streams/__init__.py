@@ -10,6 +10,7 @@
     tls          TLS within the socket, where there is; sealed: as the others see it
     sockets      doors: what is different between Unix and TCP
     reaching     the way to them; names that are looked up
+    swallowed    whether only small frames pass
     complaints   what is logged of those who are turned away
 """
 

@@ -70,6 +70,7 @@ from paceline.transport.streams.pieces import (
     wait_events,
 )
 from paceline.transport.streams.sealed import Sealed
+from paceline.transport.streams.swallowed import LargeFrames
 
 _LEAVE_TIMEOUT_S = 5.0
 _OTHER_READS_S = 0.05
@@ -179,6 +180,7 @@ class StreamConnection(Connection):
         super().__init__(address, welcome, clock)
         self._socket = sock
         self._is_sealed = isinstance(sock, Sealed)
+        self._large = LargeFrames(address, sock)
         _connected.add(sock)
         self._limits = limits
         self._pid = os.getpid()
@@ -237,6 +239,7 @@ class StreamConnection(Connection):
                     name = requests.forget(request_id)
                     raise DeadlineExceeded(
                         f"{self.address}: no reply to {name} within {timeout_s:.3g} s"
+                        f"{self._large.why()}"
                     )
                 if self._is_polled:
                     requests.changed.wait(deadline.remaining_s())
@@ -273,6 +276,8 @@ class StreamConnection(Connection):
         if not self._send_lock.acquire(timeout=deadline.remaining_s()):
             raise DeadlineExceeded(f"{self.address}: another request is still being sent")
         is_begun = False
+        if self._large.is_doubted:
+            self._large.sends(sum(piece.nbytes for piece in pieces))
         try:
             self._requests.raise_if_lost()
             while True:
@@ -283,14 +288,18 @@ class StreamConnection(Connection):
                 if not pieces:
                     return
                 if deadline.is_over():
-                    raise DeadlineExceeded(f"{self.address}: the peer takes no request")
+                    raise DeadlineExceeded(
+                        f"{self.address}: the peer takes no request{self._large.why()}"
+                    )
                 self._wait_room(deadline)
         except PeerLost as error:
             with self._requests.lock:  # file replies, and the reason, that came before
                 while not self._requests.is_lost and self._receive():
                     pass
-            self._lose(PeerLost(f"{self.address}: {error}"))
-            raise
+            self._requests.raise_if_lost()  # what comes of that is no reason of its own
+            why = self._large.why()
+            self._lose(PeerLost(f"{self.address}: {error}{why}"))
+            raise PeerLost(f"{error}{why}") from error
         except BaseException:
             if is_begun:  # after half a frame nothing that follows could be understood
                 self._lose(PeerLost(f"{self.address}: a request was sent only in part"))
@@ -343,8 +352,10 @@ class StreamConnection(Connection):
         except TransportError as error:
             # What was damaged on the way is whole the next time, like what was lost there.
             kind = PeerLost if isinstance(error, FrameDamaged) else type(error)
-            self._lose(kind(f"{self.address}: {error}"))
+            self._lose(kind(f"{self.address}: {error}{self._large.why()}"))
             return False
+        if self._large.is_doubted:
+            self._large.answered()
         self._requests.file(frame.request_id, frame.message, frame.buffers)
         self._mailboxes.free(frame.request_id)
         return True

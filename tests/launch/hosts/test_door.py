@@ -246,6 +246,24 @@ def test_a_job_that_needs_a_role_waits_no_longer_than_was_said(
         one.door.start(due(role), nowhere)
 
 
+def test_a_job_that_had_its_trainers_goes_on_with_fewer_and_waits_for_room_for_ever(
+    doors: Callable[..., Doors],
+) -> None:
+    one = doors(own=structs.replace(OWN, trainers=1))
+    one.ask(structs.replace(COMING, trainers=1))
+    one.report()
+    for role in ("trainer-0", "trainer-1"):
+        one.door.start(due(role), lambda _: None)
+    one.report(leaves="it was told to stop")
+
+    lost = one.door.start(due("trainer-0"), nowhere)
+    assert isinstance(lost, HostedChild)
+    assert lost.reap() == -9
+    for _ in range(9):
+        assert one.door.start(due("trainer-0"), nowhere) == NoRoom("trainer-0")
+        one.clock.advance(60.0)
+
+
 def test_a_trainer_more_than_the_job_needs_waits_for_room_for_ever(
     doors: Callable[..., Doors],
 ) -> None:

@@ -127,6 +127,7 @@ class HostsDoor:
             number = self._starting.get(role)
             if number is None:
                 host = self._roster.place(role, is_elsewhere=wanted.is_elsewhere)
+                self._has_trained |= self._num_trainers() >= self._wanted.trainers
                 if host is None:
                     return self._without_room(role)
                 self._waiting.found(role)
@@ -234,11 +235,13 @@ class HostsDoor:
             )
         return self._is_complete
 
+    def _num_trainers(self) -> int:
+        return self._roster.num_placed("trainer")
+
     def _without_room(self, role: str) -> NoRoom:
         waited_s = self._waiting.note(role, self._clock.now_s())
-        num_trainers = self._roster.num_placed("trainer")
-        self._has_trained = self._has_trained or num_trainers >= self._wanted.trainers
-        is_enough = num_trainers >= (1 if self._has_trained else self._wanted.trainers)
+        least = 1 if self._has_trained else self._wanted.trainers
+        is_enough = self._num_trainers() >= least
         is_needed = role_kind(role) == "server" or not is_enough
         if is_needed and waited_s >= self._wanted.within_s:
             raise JobFailed(

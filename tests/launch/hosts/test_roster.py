@@ -255,6 +255,20 @@ def test_an_ended_server_keeps_its_room_and_a_trainer_may_find_its_own_taken() -
     assert roster.place("trainer-0") is None
 
 
+def test_who_was_heard_while_nobody_looked_is_lost_one_time_out_after_the_next_look() -> (
+    None
+):
+    roster = Roster(OWN, TIMEOUT_S, 0.0)
+    host = joined(roster)
+    roster.report(report(host), 60.0)
+
+    for tenth in range(605, 705, 5):
+        assert roster.look(tenth / 10) == []
+    [gone] = roster.look(60.5 + TIMEOUT_S)
+
+    assert isinstance(gone, HostGone)
+
+
 class Life:
     """A host and the roster, and what the launcher hears of its processes."""
 

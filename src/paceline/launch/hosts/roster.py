@@ -231,7 +231,7 @@ class Roster:
         stalled_s, self._looked_s = now - self._looked_s, now
         for host in self._others():
             if stalled_s >= STALL_S:
-                host.heard_s += stalled_s
+                host.heard_s = min(host.heard_s + stalled_s, now)
             silent_s = self._timeout_s if host.is_there else FIRST_REPORT_S
             if now - host.heard_s >= silent_s:
                 changes += self._lose(host, f"it has been silent for {silent_s:g} s")

@@ -22,7 +22,7 @@ COMMANDS = (
     *("run", "host", "role", "status", "logs", "scale", "pace"),
     *("draw", "simulate", "checkpoint", "doctor"),
 )
-_MODULES = {"role": "host"}
+_MODULES = {"role": "host", "pace": "scale"}
 _HELP = "Elastic training for PyTorch: many trainers, one model, one pace."
 
 

@@ -1,4 +1,4 @@
-"""``paceline scale N [DIR]``: more or fewer trainers for a running job."""
+"""``paceline scale N [DIR]``, ``paceline pace [DIR] PACE``: a running job is changed."""
 
 import sys
 from pathlib import Path
@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from paceline.config import parse_pace
 from paceline.launch.job import (
     JOIN_HELP,
     PLAIN_HELP,
@@ -14,7 +15,7 @@ from paceline.launch.job import (
     named_job,
     shown_name,
 )
-from paceline.messages.watching import Scale
+from paceline.messages.watching import ChangePace, Scale
 from paceline.timing import SystemClock
 
 
@@ -29,10 +30,39 @@ def scale(
 ) -> None:
     """Grow or shrink a running job; trainers that go finish their step first."""
     job = named_job(job_dir, join, find_running, is_plain=plain)
-    call_until_done(
-        job,
-        Scale(trainers=trainers),
-        SystemClock(),
-        lambda reason: print(f"paceline: {reason}", file=sys.stderr),
-    )
+    call_until_done(job, Scale(trainers=trainers), SystemClock(), _tell)
     print(f"{shown_name(job)}: scaled to {trainers} trainers")
+
+
+def pace(
+    job_dir: Annotated[
+        str,
+        typer.Argument(
+            metavar="JOB_DIR|PACE",
+            help="The job folder; left out: that which runs, and the pace comes first.",
+        ),
+    ],
+    pace: Annotated[
+        str | None, typer.Argument(metavar="PACE", help="As --pace takes it: ssp:5")
+    ] = None,
+    *,
+    join: Annotated[str | None, typer.Option(help=JOIN_HELP)] = None,
+    plain: Annotated[bool, typer.Option("--plain", help=PLAIN_HELP)] = False,
+    part: Annotated[
+        str | None,
+        typer.Option(help="Number of a part, or a name in it.", show_default="all parts"),
+    ] = None,
+) -> None:
+    """Change the pace of a running job; returns when all go on with it."""
+    if pace is None:  # there is one word, and it is the pace
+        wanted, folder = parse_pace(job_dir), None
+    else:
+        wanted, folder = parse_pace(pace), Path(job_dir)
+    job = named_job(folder, join, find_running, is_plain=plain)
+    message = ChangePace(pace=wanted, part=part or "")
+    call_until_done(job, message, SystemClock(), _tell)
+    print(f"{shown_name(job)}: {f'part {part}' if part else 'all parts'} at {wanted}")
+
+
+def _tell(reason: str) -> None:
+    print(f"paceline: {reason}", file=sys.stderr)

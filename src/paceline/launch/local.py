@@ -164,7 +164,7 @@ def wait_local_run(
             ended = launcher.ended(Verdict(Ending.FAILED, str(error)))
         if door is not None:
             door.close()  # the last logs are there when the folder says that it is over
-        return _sum_up(ended, supervision, clock.now_s() - started_s, run)
+        return _sum_up(ended, supervision, clock.now_s() - started_s, run, reach)
 
 
 class _Ground(NamedTuple):
@@ -313,7 +313,7 @@ def _count(number: int, noun: str) -> str:
 
 
 def _sum_up(
-    ended: Ended, supervision: Supervision, seconds: float, run: LocalRun
+    ended: Ended, supervision: Supervision, seconds: float, run: LocalRun, reach: Reach
 ) -> RunResult:
     config, script, job, _ = run
     restarts = Restarts(**supervision.restarts)
@@ -328,6 +328,8 @@ def _sum_up(
     if (unwritten := job.write_end(ended.status, summary.as_dict())) is not None:
         said.append(unwritten)
     if ended.verdict.ending is Ending.INTERRUPTED or ended.verdict.may_resume:
-        command = resume_command(job.path, script.named, script.arguments, config.plugins)
+        machines = [] if reach.listening is None else reach.listening.options()
+        ran = script.named, script.arguments
+        command = resume_command(job.path, *ran, config.plugins, machines)
         said.append(f"go on with: {command}")
     return RunResult(summary, ended.verdict, tuple(said))

@@ -5,6 +5,7 @@ Waits: see `HostsDoor`.
 
 import contextlib
 import os
+import shlex
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -20,7 +21,7 @@ from paceline.launch.job import JobDir, UserScript, Wires, way_of
 from paceline.machine import machine_name
 from paceline.messages.hosts import HostJoined, JoinHost
 from paceline.timing import Clock
-from paceline.transport.address import TcpListening
+from paceline.transport.address import TcpAddress, TcpListening
 from paceline.transport.handshake import Secret
 
 
@@ -45,6 +46,24 @@ class Listening(NamedTuple):
         """Where the others of this machine listen."""
         first, last = self.ports
         return self.address._replace(first=first, last=last)
+
+    def options(self) -> list[str]:
+        """As the command line says it, to let hosts into the next run."""
+        address, ssh, words = self.address, self.ssh, list[str]()
+        if ssh.hosts:
+            words += ["--hosts", ",".join(ssh.hosts)]
+            words += ["--ssh", shlex.join(ssh.ssh)] if ssh.ssh != SshWish().ssh else []
+            words += ["--remote", ssh.remote] if ssh.remote else []
+        if not ssh.hosts or address.first:
+            words += ["--listen", str(TcpAddress(address.bound, address.first))[4:]]
+        if address.host != address.bound:
+            words += ["--advertise", address.host]
+        if self.ports[1]:
+            words += ["--ports", "-".join(map(str, self.ports))]
+        if self.hosts != 1 + len(ssh.hosts):
+            words += ["--await-hosts", str(self.hosts)]
+        words += ["--plain"] if self.is_plain else []
+        return [*words, "--coordinator-only"] if self.capacity.servers == 0 else words
 
 
 def require_shared(config: JobConfig) -> None:

@@ -71,15 +71,21 @@ def with_failpoints(base: Mapping[str, str], folder: Path) -> dict[str, str]:
 
 
 def resume_command(
-    job_dir: Path, script: str, arguments: Sequence[str] = (), plugins: Sequence[str] = ()
+    job_dir: Path,
+    script: str,
+    arguments: Sequence[str] = (),
+    plugins: Sequence[str] = (),
+    machines: Sequence[str] = (),
 ) -> str:
     """The command that goes on with a run, as a user types it.
 
-    Options that are left out are as they were, but for plugins, which each run names anew.
+    Options that are left out are as they were, but for plugins and those that let
+    ``machines`` in, which each run names anew.
     """
     named = [word for plugin in plugins for word in ("--plugin", plugin)]
     ran = script.split(" ", 1) if script.startswith("-m ") else [script]
-    words = ["--resume", "--job-dir", str(job_dir), *named, *ran, *arguments]
+    options = ["--resume", "--job-dir", str(job_dir), *machines, *named]
+    words = [*options, *ran, *arguments]
     return shlex.join(["paceline", "run", *words])
 
 

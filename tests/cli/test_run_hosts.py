@@ -152,7 +152,7 @@ def test_a_host_says_how_many_of_each_it_takes(
         (["--hosts", "a", "--ssh", "ssh '"], "--ssh ssh ': no words of a shell"),
         (["--hosts", "a", "--ssh", ""], "--ssh: expected a program"),
         (["--ssh", "ssh"], "--ssh and --remote belong to --hosts"),
-        (["--coordinator-only"], "--coordinator-only belongs to --listen"),
+        (["--coordinator-only"], "who only leads belongs to --listen"),
         (["--remote", "cd x"], "--ssh and --remote belong to --hosts"),
     ],
 )

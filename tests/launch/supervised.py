@@ -80,7 +80,7 @@ class Job:
         *,
         members: dict[str, int] | None = None,
         replace: dict[str, int] | None = None,
-        cut_off: tuple[str, ...] = (),
+        unreached: dict[str, str] | None = None,
         error: str | None = None,
         trainers: int = 0,
         is_saved: bool = False,
@@ -89,7 +89,7 @@ class Job:
         orders = LauncherOrders(
             status=status(records, members, error, tasks_done),
             replace=replace or {},
-            cut_off=cut_off,
+            unreached=unreached or {},
             trainers=trainers,
             is_saved=is_saved,
         )

@@ -142,7 +142,7 @@ def test_trainers_that_lack_one_server_start_where_they_reach_all_and_no_server_
     assert job.end()["exact"]
     assert not events_of(job.job.path, "ServerLost")
     lost = events_of(job.job.path, "TrainerLost")
-    assert {event["kind"] for event in lost} == {"cut off"}
+    assert {event["kind"] for event in lost} == {"unreached"}
 
 
 def trainers_at(job: HostedJob) -> list[str]:

@@ -12,14 +12,13 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from paceline.cli.run import listening_of, ssh_wish
+from paceline.cli.run import listening_of, place_of_cuts, ssh_wish
 from paceline.cli.seconds import parse_seconds
 from paceline.cli.streams import unheeded
 from paceline.errors import PREEMPTED_EXIT_CODE, Interrupted
 from paceline.launch.doctor import Examinee, ExamResult, ExamWish, wait_examination
 from paceline.launch.hosts import Listening
 from paceline.launch.job import ON_LOOPBACK, UserScript, require_script
-from paceline.store.blobs import BlobStore
 from paceline.timing import SystemClock
 from paceline.watch.summary import EXIT_CODES, Ending
 
@@ -108,7 +107,7 @@ def doctor(  # noqa: PLR0913  (the command line has one parameter for each optio
         listening or Listening(ON_LOOPBACK),
         parse_seconds("--within", within),
         user_script,
-        "" if checkpoints is None else _place(checkpoints),
+        place_of_cuts(checkpoints) or "",
     )
     try:
         result = wait_examination(exam, _say, SystemClock())
@@ -127,10 +126,6 @@ def doctor(  # noqa: PLR0913  (the command line has one parameter for each optio
 
 def _say(text: str) -> None:
     print(text, file=sys.stderr)
-
-
-def _place(text: str) -> str:
-    return BlobStore(text if "://" in text else str(Path(text).absolute())).url
 
 
 def _as_dict(result: ExamResult) -> dict[str, Any]:

@@ -206,7 +206,7 @@ def run(  # noqa: PLR0913  (the command line has one parameter for each option)
             "--begin-anew belongs to --resume: it lets a job whose checkpoints are gone "
             "train from the start; a new job begins there without it"
         )
-    place = _place(checkpoints)
+    place = place_of_cuts(checkpoints)
     least, most = parse_trainers(trainers) if trainers is not None else (None, None)
     chosen = {
         "trainers": least,
@@ -298,7 +298,7 @@ def _own_address(
 
 def _leading(listening: Listening | None) -> Listening:
     if listening is None:
-        raise UsageError("--coordinator-only belongs to --listen: others have the work")
+        raise UsageError("who only leads belongs to --listen: others have the work")
     return listening._replace(capacity=Capacity(servers=0, trainers=0))
 
 
@@ -389,7 +389,7 @@ def _every(text: str | None) -> dict[str, float]:
     return {"cut_every_s": every.seconds, "cut_every_steps": every.steps}
 
 
-def _place(text: str | None) -> str | None:
+def place_of_cuts(text: str | None) -> str | None:
     """Where cuts lie, for every process of the job; looked at before anything is made."""
     if text is None:
         return None

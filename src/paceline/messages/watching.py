@@ -40,15 +40,15 @@ class LauncherOrders(Message, frozen=True):
     """``replace``: roles that are dead to the job, with the pid of their process.
 
     That very process must be gone before a new one is started; a role that runs
-    under another pid has been replaced already. Those of ``cut_off`` are to be started on
-    another host, if there is one: from theirs others are not reached. ``trainers``: how
+    under another pid has been replaced already. Those of ``unreached`` are to be started
+    on another host, if there is one: from theirs others are not reached. ``trainers``: how
     many there are to be; 0 if nobody has changed it. ``is_saved``: the cut that ``saving``
     asked for is committed, or there is nothing that could be saved.
     """
 
     status: "JobStatus"
     replace: dict[str, int] = msgspec.field(default_factory=dict)  # {role id: pid}
-    cut_off: tuple[str, ...] = ()
+    unreached: dict[str, str] = msgspec.field(default_factory=dict)  # {role id: why}
     trainers: int = 0
     is_saved: bool = False
 

@@ -314,6 +314,11 @@ class Asking:
             raise JobFailed(refusal.text)
         raise Refused(refusal.kind, refusal.text)
 
+    def reached(self, role: str) -> None:
+        """There is a connection to a role, whatever it will answer."""
+        if role in self.unreached:
+            self.unreached = tuple(one for one in self.unreached if one != role)
+
     def current(self, message: Message) -> Message:
         """The same message from who the trainer is now."""
         return msgspec.structs.replace(message, **self.who())

@@ -20,16 +20,26 @@ def losses(unreached: Unreached, now: float = TIMEOUT_S) -> list[Loss]:
     return unreached.losses(TRAINERS, SERVERS, now)
 
 
-def test_who_alone_does_not_reach_a_server_is_cut_off_after_one_time_out() -> None:
+def test_who_alone_does_not_reach_a_server_is_lost_after_one_time_out() -> None:
     unreached = told(2)
     assert losses(unreached, TIMEOUT_S - 0.1) == []
     reason = "trainer-1 does not reach server-0, which is there"
-    assert losses(unreached) == [Loss(2, "cut off", reason)]
+    assert losses(unreached) == [Loss(2, "unreached", reason)]
 
 
 def test_a_server_that_most_do_not_reach_is_lost_and_they_are_not() -> None:
     reason = "server-0 is not reached by trainer-0, trainer-2, of 3 trainers"
-    assert losses(told(1, 3)) == [Loss(7, "cut off", reason)]
+    assert losses(told(1, 3)) == [Loss(7, "unreached", reason)]
+
+
+def test_a_server_is_lost_however_late_most_trainers_say_so() -> None:
+    """Each has its own clock: of eight none is given up before the others are heard."""
+    trainers = {f"trainer-{n}": n for n in range(1, 9)}
+    unreached = Unreached(TIMEOUT_S)
+    for trainer in trainers.values():
+        unreached.note(trainer, {"server-0": 7}, 0.2 * trainer)
+    [loss] = unreached.losses(trainers, SERVERS, TIMEOUT_S + 0.2)
+    assert loss.incarnation == 7
 
 
 def test_of_two_that_disagree_and_of_one_alone_the_trainer_is_lost() -> None:

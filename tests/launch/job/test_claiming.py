@@ -169,3 +169,32 @@ def test_the_second_launcher_of_a_job_is_told_who_runs_it_and_since_when(
         claimed(JobDir(tmp_path / "b"), config, "train.py", print, is_resumed=True),
     ):
         raise AssertionError("two launchers hold one place")
+
+
+def test_a_folder_that_cannot_be_the_jobs_leaves_the_place_to_who_has_it(
+    tmp_path: Path,
+) -> None:
+    place = tmp_path / "cuts"
+    run(tmp_path / "a", place, "a1")
+    config = structs.replace(job_of(str(place)), run="a2")
+    job = JobDir(tmp_path / "b")
+    job.path.mkdir()
+    job.journal.touch()  # of whatever job
+    with (
+        pytest.raises(UsageError, match="already holds a job"),
+        claimed(job, config, "train.py", print, is_resumed=True),
+    ):
+        raise AssertionError("it began")
+    claim = newest_claim(BlobStore(str(place)))
+    assert claim is not None
+    assert claim.run == "a1"
+
+
+def test_a_description_of_another_version_names_the_way_around_it(tmp_path: Path) -> None:
+    place = tmp_path / "cuts"
+    claim = Claim(
+        job="a", run="a1", holder="x", folder="/a", config='{"run": "a1", "pace": 7}'
+    )
+    claim_place(BlobStore(str(place)), claim)
+    with pytest.raises(UsageError, match="described by another version of paceline"):
+        job_of(str(place))

@@ -267,6 +267,11 @@ def test_all_addresses_are_told_to_nobody(listen: str) -> None:
         ("[fe80::1%eth0]:7070", wish(), "has a scope id"),
         ("0.0.0.0:7070", wish("fd00::/64"), "takes IPv4 alone, and others would be told"),
         (":x", wish(), "--listen: address"),
+        (
+            "10.0.0.2:7100",
+            wish(ports=(7100, 7119)),
+            "port 7100 is one of --ports 7100-7119",
+        ),
         (":7070", wish(advertise="localhost"), "is this machine for everybody who asks"),
     ],
 )

@@ -133,8 +133,8 @@ def test_who_is_cut_off_is_killed_and_starts_elsewhere_while_the_work_goes_on(
     job = Job()
     for now in range(1, 9):
         replace = {role: job.pids[role]}
-        killed = job.answer(float(now), now, replace=replace, cut_off=(role,))
-        assert roles(killed, Kill) == [role]
+        killed = job.answer(float(now), now, replace=replace, unreached={role: "no way"})
+        assert killed == [Kill(role, "no way")]
         [start] = job.die(role, now + 0.5)
         assert isinstance(start, Start)
         assert (start.role, start.is_elsewhere) == (role, True)
@@ -147,7 +147,7 @@ def test_who_is_cut_off_is_killed_and_starts_elsewhere_while_the_work_goes_on(
 def test_who_is_cut_off_on_a_host_that_is_lost_starts_elsewhere() -> None:
     job = Job()
     pid = job.pids["trainer-0"]
-    job.answer(1.0, replace={"trainer-0": pid}, cut_off=("trainer-0",))
+    job.answer(1.0, replace={"trainer-0": pid}, unreached={"trainer-0": "no way"})
     [start] = job.apply(HostLost("host-1", (Exited("trainer-0", pid, -9),)), 2.0)
     assert isinstance(start, Start)
     assert start.role == "trainer-0"

@@ -1,6 +1,6 @@
 """Losing members: what a death means for the job.
 
-Who does not reach a server that others reach is lost, too.
+Of a trainer and a server that do not reach each other one is lost, too.
 
 A lost trainer's tasks wait until every server has fenced it; a lost server brings all
 servers and the queue back to the last cut, on a new timeline.
@@ -35,8 +35,8 @@ def lose(book: Book, loss: Loss) -> None:
     role = state.incarnations().get(loss.incarnation)
     if role is None or book.is_finishing:
         return
-    if loss.kind == "cut off":
-        book.servers.cut_off.add(role)
+    if loss.kind == "unreached":
+        book.servers.unreached[role] = loss.reason
     if role in state.trainers:
         _lose_trainer(book, role, loss)
     else:
@@ -45,6 +45,8 @@ def lose(book: Book, loss: Loss) -> None:
 
 def exited(book: Book, report: Exited) -> None:
     """The launcher saw a process end; that it crashed counts whoever saw it first."""
+    if book.servers.to_replace.get(report.role) == report.pid:
+        book.servers.replaced(report.role)  # its successor may have the same number
     for incarnation in book.members.with_pid(report.pid):
         if book.durable.incarnations().get(incarnation) == report.role:
             how = f"signal {-report.code}" if report.code < 0 else f"code {report.code}"
@@ -117,7 +119,7 @@ def _lose_trainer(book: Book, trainer: str, loss: Loss) -> None:
     info = book.members.info(loss.incarnation)
     if info is not None and info.pid and held:
         book.seen.lost(trainer, info.pid, tuple(held))
-    if info is not None and loss.kind == "cut off":
+    if info is not None and loss.kind == "unreached":
         book.servers.to_replace[trainer] = info.pid
     returns = must_return(book, book.keeping, book.questions, loss.incarnation)
     has_set = book.seen.setter == loss.incarnation

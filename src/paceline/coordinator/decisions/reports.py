@@ -228,7 +228,7 @@ def launcher_reported(book: Book, asker: Asker, report: LauncherReport) -> None:
     orders = LauncherOrders(
         status=job_status(book),
         replace=dict(book.servers.to_replace),
-        cut_off=tuple(sorted(book.servers.cut_off)),
+        unreached=dict(book.servers.unreached),
         trainers=book.durable.wanted_trainers,
         is_saved=book.is_saved(),
     )

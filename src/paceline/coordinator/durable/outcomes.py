@@ -37,7 +37,7 @@ class ServerJoined(Outcome, frozen=True):
 
 
 LossKind = Literal[
-    "exited", "crashed", "disconnected", "silent", "expired", "cut off", "replaced"
+    "exited", "crashed", "disconnected", "silent", "expired", "unreached", "replaced"
 ]
 
 

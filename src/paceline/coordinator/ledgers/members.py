@@ -129,7 +129,7 @@ class Reports:
         self.fences: dict[int, dict[str, tuple[MarkEntry, ...]]] = {}
         self.marks: dict[str, MarksReport] = {}  # {server id: after a return}
         self.to_replace: dict[str, int] = {}  # {role id: pid of its dead process}
-        self.cut_off: set[str] = set()  # of these, who is to be on another host
+        self.unreached: dict[str, str] = {}  # of these: why it is to be on another host
         self._count = count
 
     def are_ready(self, state: Durable) -> bool:
@@ -152,7 +152,7 @@ class Reports:
     def replaced(self, role: str) -> None:
         """The process that was to replace another one is there."""
         self.to_replace.pop(role, None)
-        self.cut_off.discard(role)
+        self.unreached.pop(role, None)
 
     def drop(self) -> None:
         """The timeline is left: marks and fences are told anew."""

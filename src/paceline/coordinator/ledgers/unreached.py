@@ -2,11 +2,12 @@
 
 ::
 
-    a trainer says so         it is cut off
-    more than half say so     the server is, if there are several
+    one has said so for a time-out      it is lost
+    and by then more than half say so   the server is, if there are several trainers
 
-Both are members, heard by the coordinator: no silence tells of it. Who is lost starts
-again on another host, where there is one.
+Both are members, heard by the coordinator: no silence tells of it. Whether others reach
+the server is not asked: who trains on does. Who is lost starts again on another host, where
+there is one.
 
 Pure.
 """
@@ -56,23 +57,25 @@ class Unreached:
     def losses(
         self, trainers: Mapping[str, int], servers: Mapping[str, int], now: float
     ) -> list[Loss]:
-        """Who is cut off by now, of these, {role id: incarnation}.
+        """Who is lost by now, of these, {role id: incarnation}.
 
         With a server lost all return to a cut, and what trainers have told is void.
         """
-        cut_off: dict[int, Loss] = {}
+        lost: dict[int, Loss] = {}
         roles = {incarnation: trainer for trainer, incarnation in trainers.items()}
         for server in servers.items() if self._since_s else ():
-            away = [
-                trainer
-                for trainer, since_s in self._since_s.items()
-                if trainer in roles and now - since_s.get(server, now) >= self._timeout_s
-            ]
+            since_s = {
+                trainer: told[server]
+                for trainer, told in self._since_s.items()
+                if trainer in roles and server in told
+            }
+            due = [t for t, s in since_s.items() if now - s >= self._timeout_s]
+            away = since_s if due else {}  # whoever says so later, all the same
             if 2 * len(away) > len(roles) > 1:
                 who = named([roles[trainer] for trainer in away])
                 reason = f"{server[0]} is not reached by {who}, of {len(roles)} trainers"
-                return [Loss(server[1], "cut off", reason)]
-            for trainer in away:
+                return [Loss(server[1], "unreached", reason)]
+            for trainer in due:
                 reason = f"{roles[trainer]} does not reach {server[0]}, which is there"
-                cut_off[trainer] = Loss(trainer, "cut off", reason)
-        return sorted(cut_off.values())
+                lost[trainer] = Loss(trainer, "unreached", reason)
+        return sorted(lost.values())

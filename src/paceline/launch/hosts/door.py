@@ -288,7 +288,7 @@ class HostsDoor:
         try:
             self._dial(message.address, message.token).close()
         except (TransportError, UsageError) as error:
-            other = "who answers there is another one: "
+            other = "who answers there is another one, or has an older secret: "
             why = f"{other if isinstance(error, ForeignPeer) else ''}{error}"
             told = (
                 f"the machine {message.name} asks to join and says that it is reached at "
@@ -301,7 +301,10 @@ class HostsDoor:
     def count_here(self, trainers: int) -> int:
         """How many of all trainers are to be on the launcher's own machine, by cores."""
         with self._lock:
-            cores = sum(host.cores for host in self._roster.hosts)
+            hosts = [
+                host for host in self._roster.hosts if host.room.capacity.trainers != 0
+            ]
+            cores = sum(host.cores for host in hosts) or 1
             return max(1, math.ceil(trainers * self._roster.own.cores / cores))
 
     def _take(self, changes: Sequence[Change]) -> list[str]:

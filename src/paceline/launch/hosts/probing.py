@@ -18,7 +18,7 @@ from typing import Final, final
 
 import msgspec
 
-from paceline.errors import ForeignPeer, TransportError
+from paceline.errors import ForeignPeer, TransportError, UsageError
 from paceline.messages.hosts import Echo, Echoed, ProbeResult
 from paceline.messages.shared import Refusal
 from paceline.timing import Clock, Deadline
@@ -59,7 +59,7 @@ def probe(connect: Callable[[], Connection], clock: Clock) -> ProbeResult:
         connection = connect()
     except ForeignPeer as error:
         return ProbeResult(error=f"who answers there is another one: {error}")
-    except TransportError as error:
+    except (TransportError, UsageError) as error:
         return ProbeResult(error=str(error))
     with connection:
         try:

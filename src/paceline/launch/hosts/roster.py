@@ -110,7 +110,7 @@ class Roster:
         self._next_host, self._next_number = 1, 1
         self._wished: dict[int, _Wished] = {}
         self._at: dict[str, str] = {COORDINATOR: self._own.id}  # {role: host}
-        self._left: dict[str, set[str]] = {}  # {role: hosts where it was cut off}
+        self._left: dict[str, set[str]] = {}  # {role: hosts where others did not reach it}
         self._away: set[str] = set()  # trainers that have ended, and hold no room
         self.is_over = False
 
@@ -153,8 +153,8 @@ class Roster:
     def place(self, role: str, *, is_elsewhere: bool = False) -> str | None:
         """The host where a role is to run from now on; None: none has room.
 
-        ``is_elsewhere``: where it was it was cut off; it comes back there when no other
-        one has room, or it has been so everywhere. A server that has ended keeps its room,
+        ``is_elsewhere``: not where it was; it comes back there when no other one has room,
+        or it has been so everywhere. A server that has ended keeps its room,
         a trainer does not: it may have left.
         """
         left = self._left.setdefault(role, set())

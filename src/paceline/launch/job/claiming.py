@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
+import msgspec
 from msgspec import structs
 
 from paceline.config import JobConfig
@@ -45,6 +46,9 @@ _EMPTY: Final = (
     "goes on with nothing: there is neither a journal in {folder} nor a checkpoint in "
     "{place}, so the job begins anew"
 )
+_ELSEWHERE: Final = (
+    "{folder} is new: it goes on with the job whose checkpoints are in {place}"
+)
 _PATIENCE: Final = Patience(pauses_s=())  # nothing runs yet: what is wrong is told at once
 
 
@@ -70,23 +74,33 @@ def claimed(
     with contextlib.ExitStack() as stack:
         if is_resumed:
             is_elsewhere = bool(config.checkpoints) and not job.config.exists()
-            if not is_elsewhere:
-                config = structs.replace(config, job=job.read_config().job)
-            is_empty = stack.enter_context(_held(job, config, is_resumed=True))
             if is_elsewhere:
-                job.claim(config, script)
+                say(_ELSEWHERE.format(folder=job.path, place=config.checkpoints))
+                is_empty = stack.enter_context(_begun(job, config, script, is_resumed=True))
             else:
+                config = structs.replace(config, job=job.read_config().job)
+                is_empty = stack.enter_context(_held(job, config, is_resumed=True))
                 job.claim_again(config, script, say)
             if is_empty:
                 say(_EMPTY.format(folder=job.path, place=job.cuts_of(config)))
         else:
-            job.claim(config, script)
-            try:
-                stack.enter_context(_held(job, config, is_resumed=False))
-            except BaseException:
-                job.config.unlink(missing_ok=True)  # the same command may be tried again
-                raise
+            stack.enter_context(_begun(job, config, script, is_resumed=False))
         yield config
+
+
+@contextlib.contextmanager
+def _begun(
+    job: JobDir, config: JobConfig, script: str, *, is_resumed: bool
+) -> Iterator[bool]:
+    """Make the folder the job's, then hold the place; yields whether all is empty."""
+    job.claim(config, script)
+    with contextlib.ExitStack() as stack:
+        try:
+            is_empty = stack.enter_context(_held(job, config, is_resumed=is_resumed))
+        except BaseException:
+            job.config.unlink(missing_ok=True)  # the same command may be tried again
+            raise
+        yield is_empty
 
 
 def job_of(place: str) -> JobConfig:
@@ -99,12 +113,19 @@ def job_of(place: str) -> JobConfig:
     claim = newest_claim(BlobStore(place, _PATIENCE))
     if claim is None:
         raise UsageError(f"--resume: no job has kept checkpoints at {place}")
-    if claim.config is None:
+    if not claim.config:
         raise UsageError(
             f"--resume: {place} belongs to {claim}, by a version of paceline that did not "
             "keep the job's description there: name its folder with --job-dir"
         )
-    return structs.replace(claim.config, checkpoints=place)
+    try:
+        config = msgspec.json.decode(claim.config, type=JobConfig)
+    except (msgspec.MsgspecError, UsageError) as error:
+        raise UsageError(
+            f"--resume: {place} belongs to {claim}, described by another version of "
+            f"paceline ({error}): go on with that one, or name its folder with --job-dir"
+        ) from error
+    return structs.replace(config, checkpoints=place)
 
 
 @contextlib.contextmanager
@@ -127,7 +148,7 @@ def _held(job: JobDir, config: JobConfig, *, is_resumed: bool) -> Iterator[bool]
             holder=f"process {os.getpid()} on {machine_name()}",
             folder=str(job.path),
             since=wall_time_s(),
-            config=config,
+            config=msgspec.json.encode(config).decode(),
         )
         claim_place(store, mine)
         yield is_empty

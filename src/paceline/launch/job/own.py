@@ -172,7 +172,14 @@ def listening_at(
             )
     else:
         found = _at_named(address.host, wish, here, is_plain=is_plain)
-    return found if address.port == 0 else found.at(address.port)
+    if address.port == 0:
+        return found
+    if found.first <= address.port <= found.last:
+        raise UsageError(
+            f"--listen {listen}: port {address.port} is one of --ports {found.first}-"
+            f"{found.last}, which are for all other listeners: name another, or 0"
+        )
+    return found.at(address.port)
 
 
 def is_one_address(listen: str) -> bool:

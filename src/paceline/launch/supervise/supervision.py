@@ -14,7 +14,7 @@
     a host is lost        what it had starts again at once, elsewhere; no death counts
     no host has room      look again after a second, until a trainer has finished
     a server is replaced  this very process is killed; its end is like any other
-    a role is cut off     the same, and it starts on another host
+    a role is unreached   the same, and it starts on another host
     a server is no member for two time-outs, while the coordinator answers: the same
     no answer             a coordinator that answers nothing for one time-out is killed; one
                           that starts, once it has done nothing for so long
@@ -276,14 +276,16 @@ class Supervision:
             for role, pid in orders.replace.items()
             if role in self._posts and self._posts[role].pid == pid
         }
-        for role in replaced.intersection(orders.cut_off):
+        for role in replaced.intersection(orders.unreached):
             self._posts[role].moves = self._posts[role].state == "running"
         kills = [
             decision
             for role, post in self._posts.items()
             if role in replaced
             or (post.kind == "server" and post.uncounted_s >= 2 * self._timeout_s)
-            for decision in _kill(post, "it is dead to the coordinator")
+            for decision in _kill(
+                post, orders.unreached.get(role, "it is dead to the coordinator")
+            )
         ]
         return [*kills, *self._scaled(orders.trainers, now)]
 

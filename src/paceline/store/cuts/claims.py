@@ -51,7 +51,7 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     folder: str  # the job folder
     number: int = 0  # which run of the job in this place it is, from 1
     since: float = 0.0  # seconds since 1970, for display only
-    config: JobConfig | None = None  # as the run has it; the version before did not say
+    config: str = ""  # `JobConfig` as JSON; the version before did not say
 
     def __str__(self) -> str:
         moment = datetime.fromtimestamp(self.since, tz=UTC).astimezone()

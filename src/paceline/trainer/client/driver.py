@@ -330,6 +330,7 @@ class Driver:
         try:
             incarnation = self._protocol.incarnation
             connection = self._courier.reach(role, self._address(role), incarnation)
+            self._protocol.asking.reached(role)
             request_id = payload.submit(connection, self._timeout_s)
         except _LOSSES as loss:
             if isinstance(loss, ForeignPeer) and not self._protocol.incarnation:

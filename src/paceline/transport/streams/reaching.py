@@ -95,10 +95,11 @@ class Lookups:
             lookup.hosts = self._resolve(name)
         except (OSError, UnicodeError) as error:
             lookup.why = getattr(error, "strerror", None) or str(error)
-        with self._lock:
-            if self._pending.get(name) is lookup:
-                del self._pending[name]
-        lookup.over.set()
+        finally:
+            with self._lock:
+                if self._pending.get(name) is lookup:
+                    del self._pending[name]
+            lookup.over.set()
 
 
 LOOKUPS = Lookups()

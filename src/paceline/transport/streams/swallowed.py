@@ -54,7 +54,7 @@ class LargeFrames:
         """What is to be added to the reason of a loss; empty, if it is another one."""
         if not is_resending(self._socket):
             return ""
-        if self.is_doubted:
+        if self.is_doubted and self._has_sent:
             return f"; {LARGE_DO_NOT_PASS}"
         _suspects.add(self._address)
         return ""

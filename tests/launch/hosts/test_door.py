@@ -146,7 +146,7 @@ def test_who_joins_is_dialled_back_and_told_the_job(doors: Callable[..., Doors])
         (PeerLost("no packet gets there"), "it is not: no packet gets there"),
         (
             ForeignPeer("its token"),
-            "it is not: who answers there is another one, or has an older secret: its token",
+            "who answers there is another one, or has an older secret: its token",
         ),
     ],
 )

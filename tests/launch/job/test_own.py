@@ -269,7 +269,7 @@ def test_all_addresses_are_told_to_nobody(listen: str) -> None:
         (":x", wish(), "--listen: address"),
         (
             "10.0.0.2:7100",
-            wish(ports=(7100, 7119)),
+            wish(ports="7100-7119"),
             "port 7100 is one of --ports 7100-7119",
         ),
         (":7070", wish(advertise="localhost"), "is this machine for everybody who asks"),

@@ -6,6 +6,7 @@ Waits: for the job.
 """
 
 import argparse
+import itertools
 import json
 import time
 from pathlib import Path
@@ -82,7 +83,7 @@ def run(session: paceline.Session, plan: Plan) -> dict[str, object]:
         optimizer.step()
         optimizer.zero_grad()
         losses.append(loss.item())
-    seconds = [end - begin for begin, end in zip(began_s, began_s[1:], strict=False)]
+    seconds = [end - begin for begin, end in itertools.pairwise(began_s)]
     return {"seconds": seconds[plan.warm :], "losses": losses}
 
 

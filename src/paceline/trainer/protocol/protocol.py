@@ -309,7 +309,7 @@ class TrainerProtocol:
             assert self.stage is not None, "without one nothing is pushed"
             landing = self.stepping.land_all(self.stage, but_fragments=but_fragments)
             yield from self._note((yield from landing))
-        if self._teller.untold:
+        if self._teller.untold or self._teller.unheard:
             yield from self._teller.tell_all(self.parts)
 
     def _push_window(

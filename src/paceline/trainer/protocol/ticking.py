@@ -3,7 +3,8 @@
 In rounds every window is ticked at once: the round waits for it. Otherwise nobody waits
 for a tick, and a trainer of quick steps may tell several windows in one: at a task's end,
 before it asks for anything, and else every `TICK_EVERY_S`. If it dies before, the servers'
-marks say what it had done.
+marks say what it had done. Within a task the answer is heard behind the next push: on a
+link with a delay it would be a round trip of its own.
 
 Pure.
 """
@@ -17,7 +18,7 @@ from paceline.ids import COORDINATOR, Span, Window
 from paceline.messages.meeting import MeetAgain
 from paceline.messages.shared import Message, RefusedPush, TrainerClock
 from paceline.messages.trainer import Tick, Ticked
-from paceline.trainer.acts import Act, Asking, Post
+from paceline.trainer.acts import Abandoned, Act, Asking, Post
 from paceline.trainer.holdings import SharedPart
 from paceline.trainer.protocol.pushing import Acknowledged
 from paceline.trainer.protocol.tracking import Tracking
@@ -66,6 +67,7 @@ class TickSender:
         # {part: windows} that the coordinator does not know yet.
         self.untold: dict[int, _Untold] = {}
         self._told_s: dict[int, float] = {}  # {part: when it was told of last}
+        self.unheard: list[tuple[SharedPart, Post]] = []  # told, and not answered yet
 
     def add(self, part: SharedPart, done: Acknowledged, acked: tuple[int, ...]) -> None:
         """All servers have acknowledged a window.
@@ -133,6 +135,28 @@ class TickSender:
         assert isinstance(ticked, Ticked)
         return self._heard(part, ticked)
 
+    def tell_on(self, part: SharedPart, tick: Tick) -> Act[None]:
+        """Tell of a part's windows, and go on; `hear` waits until they are counted."""
+        posted = self.post(tick)
+        yield posted
+        self.goes_on(part)
+        self.unheard.append((part, posted))
+
+    def hear(self) -> Act[None]:
+        """Wait until all that was told is counted; before more of the part is news."""
+        while self.unheard:
+            yield from self.collect(*self.unheard.pop())
+
+    def is_heard(self) -> Act[bool]:
+        """Whether what was told is counted, though its timeline may be gone by now."""
+        if not self.unheard:
+            return False
+        try:
+            yield from self.hear()
+        except Abandoned:
+            return False
+        return True
+
     def tell_exchanged(
         self, part: SharedPart, tick: Tick, exchange: Callable[[], Act[int]]
     ) -> Act[Ticked]:
@@ -164,6 +188,7 @@ class TickSender:
 
     def tell_all(self, parts: dict[int, SharedPart]) -> Act[None]:
         """Nothing is kept back: something is going to be asked."""
+        yield from self.hear()
         for number, untold in list(self.untold.items()):
             if untold.is_news:
                 tick = self.tick(parts[number], is_prepared=False, ends_step=True)
@@ -173,3 +198,4 @@ class TickSender:
     def forget(self) -> None:
         """The timeline or the incarnation is gone."""
         self.untold.clear()
+        self.unheard.clear()

@@ -67,7 +67,7 @@ class TickSender:
         # {part: windows} that the coordinator does not know yet.
         self.untold: dict[int, _Untold] = {}
         self._told_s: dict[int, float] = {}  # {part: when it was told of last}
-        self.unheard: list[tuple[SharedPart, Post]] = []  # told, and not answered yet
+        self.unheard: list[Post] = []  # ticks whose answer is yet to be waited for
 
     def add(self, part: SharedPart, done: Acknowledged, acked: tuple[int, ...]) -> None:
         """All servers have acknowledged a window.
@@ -119,33 +119,32 @@ class TickSender:
             refused=untold.refused,
         )
 
-    def post(self, tick: Tick) -> Post:
-        """What an act yields to tell; `collect` waits for the answer."""
-        return self._asking.post({COORDINATOR: tick})
+    def post(self, part: SharedPart, tick: Tick) -> Act[Post]:
+        """Tell of a part's windows; what comes before `collect` has the answer is news."""
+        posted = self._asking.post({COORDINATOR: tick})
+        yield posted
+        self.untold.pop(part.spec.part, None)
+        return posted
 
-    def collect(self, part: SharedPart, posted: Post) -> Act[Ticked]:
-        """Wait until what was told of a part is counted."""
-        ticked = yield from self._asking.collect_told(posted)
-        assert isinstance(ticked, Ticked)
-        return self._heard(part, ticked)
+    def collect(self, posted: Post) -> Act[Ticked]:
+        """Wait until what was told is counted."""
+        return self._heard((yield from self._asking.collect_told(posted)))
 
     def tell(self, part: SharedPart, tick: Tick) -> Act[Ticked]:
         """Tell of a part's windows, until they are counted."""
         ticked = yield from self._asking.ask(tick)
-        assert isinstance(ticked, Ticked)
-        return self._heard(part, ticked)
+        self.untold.pop(part.spec.part, None)
+        return self._heard(ticked)
 
     def tell_on(self, part: SharedPart, tick: Tick) -> Act[None]:
         """Tell of a part's windows, and go on; `hear` waits until they are counted."""
-        posted = self.post(tick)
-        yield posted
-        self.goes_on(part)
-        self.unheard.append((part, posted))
+        self.unheard.append((yield from self.post(part, tick)))
 
     def hear(self) -> Act[None]:
-        """Wait until all that was told is counted; before more of the part is news."""
+        """Wait until all that `tell_on` has told is counted."""
         while self.unheard:
-            yield from self.collect(*self.unheard.pop())
+            yield from self.collect(self.unheard[0])
+            del self.unheard[0]
 
     def is_heard(self) -> Act[bool]:
         """Whether what was told is counted, though its timeline may be gone by now."""
@@ -171,15 +170,11 @@ class TickSender:
             ticked = yield from self._asking.ask(
                 msgspec.structs.replace(tick, exchange=name)
             )
+        self.untold.pop(part.spec.part, None)
+        return self._heard(ticked)
+
+    def _heard(self, ticked: Message) -> Ticked:
         assert isinstance(ticked, Ticked)
-        return self._heard(part, ticked)
-
-    def goes_on(self, part: SharedPart) -> None:
-        """What is told of a part is answered later; what comes until then is news."""
-        self.untold.pop(part.spec.part, None)
-
-    def _heard(self, part: SharedPart, ticked: Ticked) -> Ticked:
-        self.untold.pop(part.spec.part, None)
         self._asking.stopped = self._asking.stopped or ticked.stopped
         self._asking.records = ticked.records
         if ticked.track:

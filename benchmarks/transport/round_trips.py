@@ -83,6 +83,7 @@ class Timed(NamedTuple):
 
     step_ms: float  # the median
     mean_ms: float
+    least_ms: float
     echo_ms: float  # of an empty round trip
     losses: list[float]  # of each step
 
@@ -176,8 +177,8 @@ def run_once(job: Job, steps: int, trip_s: float, place: Path, forks: ForkServer
         wait_job(places, config, script, one_thread(), place, "tcp")
     found = result(place)
     took_ms = [1e3 * seconds for seconds in found["seconds"]]
-    median_ms, mean_ms = statistics.median(took_ms), statistics.mean(took_ms)
-    return Timed(median_ms, mean_ms, empty_ms, found["losses"])
+    step_ms, mean_ms = statistics.median(took_ms), statistics.mean(took_ms)
+    return Timed(step_ms, mean_ms, min(took_ms), empty_ms, found["losses"])
 
 
 def run_pair(job: Job, steps: int, trip_s: float, place: Path, forks: ForkServer) -> Pair:
@@ -232,26 +233,34 @@ def compare_losses(runs: Mapping[str, Sequence[Pair]]) -> tuple[bool, str]:
     return not strange, f"with the delay every step has the same loss as without: {told}"
 
 
-@bench(
-    "round_trips",
-    TIMES,
-    opt("ms", 20.0, "of a round trip, where there is a delay"),
-    opt("steps", 72, "steps that are timed, of each run"),
-    opt("jobs", tuple(JOBS), "which of them", choices=tuple(JOBS)),
-)
-def main(run: Run) -> Found:
-    """Measure."""
-    flags, forks = run.flags, run.forks(APART, WITHIN_TLS)
+def measure(
+    run: Run, jobs: Sequence[str], *, steps: int, trip_s: float
+) -> dict[str, list[Pair]]:
+    """Interleaved runs: so many steps of each job, without a delay and with it."""
+    forks = run.forks(APART, WITHIN_TLS)
 
     def once(name: str, place: Path) -> Pair:
-        return run_pair(JOBS[name], flags.steps, flags.ms / 1e3, place, forks)
+        return run_pair(JOBS[name], steps, trip_s, place, forks)
 
     def told(name: str, pair: Pair) -> str:
         near, far = pair
         trips = pair.trips(near.step_ms, far.step_ms)
         return f"{name}: {near.step_ms:.1f} ms, far {far.step_ms:.1f}: {trips:.2f} trips"
 
-    runs = run.interleaved(flags.jobs, once, told)
+    return run.interleaved(jobs, once, told)
+
+
+@bench(
+    "round_trips",
+    TIMES,
+    opt("ms", 20.0, "of a round trip, where there is a delay"),
+    opt("steps", 64, "that are timed, of each run"),
+    opt("jobs", tuple(JOBS), "which of them", choices=tuple(JOBS)),
+)
+def main(run: Run) -> Found:
+    """Measure."""
+    flags = run.flags
+    runs = measure(run, flags.jobs, steps=flags.steps, trip_s=flags.ms / 1e3)
     figures = figures_of(runs, flags.ms)
-    is_equal, words = compare_losses(runs)
-    return Found(figures, ratios_of(figures), words, is_equal)
+    is_equal, told = compare_losses(runs)
+    return Found(figures, ratios_of(figures), told, is_equal)

@@ -61,7 +61,7 @@ class Model(nn.Module):
 def records_of(plan: Plan) -> Tensor:
     """Ids ``(records, FIELDS)`` int64, or columns ``(records, WIDTH)`` float32."""
     torch.manual_seed(1)
-    count = BATCH * (plan.warm + plan.timed)
+    count = BATCH * (plan.warm + plan.timed + 1)  # a step ends where the next begins
     if plan.has_rows:
         return torch.randint(IDS, (count, FIELDS))
     return torch.randn(count, WIDTH)
@@ -77,7 +77,7 @@ def run(session: paceline.Session, plan: Plan) -> dict[str, object]:
         records_of(plan), BATCH, shuffle=False, task_size=plan.task * BATCH
     )
     for batch in batches:
-        began_s.append(time.perf_counter())  # the step before lasted until there was work
+        began_s.append(time.perf_counter())
         loss = (model(batch) - 1).square().mean()
         loss.backward()
         optimizer.step()

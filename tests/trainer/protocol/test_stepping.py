@@ -3,11 +3,11 @@
 import pytest
 
 from paceline.config import Async, Pace, Sync
-from paceline.messages.data import Pull
+from paceline.messages.data import Pull, Push
 from paceline.messages.shared import Message
 from paceline.messages.trainer import Tick
 from tests.trainer.fake_job import FakeJob
-from tests.trainer.lines import DATA, share_line, stepper
+from tests.trainer.lines import DATA, run_loop, share_line, stepper
 
 
 @pytest.mark.parametrize("pace", [Sync(), Async()])
@@ -36,3 +36,14 @@ def test_a_step_that_was_counted_is_not_told_as_dropped(pace: Pace) -> None:
         assert job.timeline == 1
         next(batches)
         assert job.of(Pull)[-1].timeline == 1  # type: ignore[attr-defined]
+
+
+def test_a_lease_that_comes_with_a_tick_brings_no_values_anew() -> None:
+    """Those behind the push that ended the task before are as new."""
+    job = FakeJob(pace=Async())
+    with job.session() as session:
+        run_loop(session, stepper(*share_line(session)))
+    kinds = [type(message) for message in job.of(Push | Pull)]  # type: ignore[arg-type]
+    first = kinds.index(Push)
+    last = len(kinds) - kinds[::-1].index(Push)
+    assert kinds[first:last] == [Push, Pull] * 5 + [Push]

@@ -203,7 +203,8 @@ class Stepping:
         try:
             yield from self._read_after(part, flight, is_first=done.is_first)
         except Abandoned as gone:
-            is_counted = is_counted or (yield from self._teller.is_heard())
+            if told is None:
+                is_counted = yield from self._teller.is_heard()
             raise Abandoned(str(gone), is_counted=is_counted) from gone
         return [] if told is None else [told]
 

@@ -70,6 +70,7 @@ SETS = {
         Command("scaling", "scale.scaling", small="--sizes 1,2 --steps 8"),
         Command("link", "dense.link", small="--times 1 --steps 4"),
         Command("far", "transport.far", small="--times 1 --trips 2"),
+        Command("round_trips", "transport.round_trips", small="--times 1 --steps 8"),
         Command("recovery", "recovery.compare", "--times 10", "--times 2"),
         Command(
             "coordinator_scale",

@@ -75,6 +75,8 @@ TABLE = (
     Goal("large-push", "transport", "a push of 16 MiB", "memcpy", 0.6),
     Goal("far-large-push", "far", "a push of 16 MiB, --plain", STREAM, 0.8),
     Goal("far-large-pull", "far", "a pull of 16 MiB, --plain", STREAM, 0.8),
+    Goal("trips-async", "round_trips", "in a row, async", "", at_most=2.0, unit="trips"),
+    Goal("trips-sync", "round_trips", "in a row, sync", "", at_most=3.0, unit="trips"),
     Goal("journal", "bookkeeping", "records/s", "no journal, no exactly-once", 0.97),
     Goal("read-libsvm", "readers", "LIBSVM, 14 of 123", "", 100_000, unit="records/s"),
     Goal("read-csv", "readers", "CSV of 123 fractions", "", 30_000, unit="records/s"),

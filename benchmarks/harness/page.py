@@ -49,6 +49,7 @@ TITLES = {  # {name of a record: what stands above it}, in the page's order
     "scaling": "One to four servers and trainers",
     "link": "Over a slow link",
     "far": "A stream between two machines",
+    "round_trips": "Round trips that wait for each other",
     "recovery": "How long a job stands still",
     "coordinator_scale": "How many a coordinator can lead",
     "server_scale": "How many trainers a server can have",

@@ -79,6 +79,11 @@ def test_a_state_that_comes_again_does_not_take_the_place_of_the_average() -> No
     run_seeds(1, first=30837)
 
 
+def test_who_is_not_let_in_again_ends_and_is_started_anew() -> None:
+    """Seed 706: a process that had ended was let in behind the one that came after it."""
+    run_seeds(1, first=706)
+
+
 def test_a_batch_that_one_slot_passes_over_and_another_applies_is_caught() -> None:
     key = TaskKey(0, 0, 3)
     with pytest.raises(

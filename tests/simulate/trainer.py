@@ -5,7 +5,7 @@ from typing import NamedTuple, final
 
 import msgspec
 
-from paceline.errors import PREEMPTED_EXIT_CODE
+from paceline.errors import PREEMPTED_EXIT_CODE, Refused
 from paceline.forecast.driver import ActDriver
 from paceline.ids import COORDINATOR
 from paceline.messages.data import KeepTracked, Pull, Pulled, Push
@@ -224,6 +224,9 @@ class SimTrainer(SimProcess, ActDriver):
         except StopIteration:
             told_to = self.protocol.leaving or self.protocol.must_begin_again
             self.world.end(self, 0 if told_to is None else PREEMPTED_EXIT_CODE)
+            return
+        except Refused:  # a process before it, which has ended, was let in after it
+            self.world.end(self, 1)
             return
         # What is here already it takes at once; behind a post it may freeze first.
         if told:

@@ -9,6 +9,7 @@ from paceline.config import Adagrad, Async, Uniform, Zeros
 from paceline.ids import Span, Window
 from paceline.messages.data import Pull, PulledRows, PullRows, Push, Pushed
 from paceline.messages.shared import Message, PartPlan, PartSpec, TableSpec, Waiting
+from paceline.messages.trainer import AskRecords
 from paceline.messages.waits import Wait
 from paceline.params.codecs.named import codec_of
 from paceline.trainer.client.driver import Payload
@@ -16,6 +17,7 @@ from paceline.trainer.rows.embedding import Embedding
 from paceline.trainer.rows.routing import Router, WantedRows, pushed_with, row_requests
 from paceline.trainer.session import Session
 from tests.trainer.fake_job import FakeJob
+from tests.trainer.lines import DATA, share_line, stepper
 
 OVERLAPPED = Async(pull_every=2)
 IDS = torch.arange(24).reshape(12, 2) % 7
@@ -225,3 +227,26 @@ def test_no_batch_lacks_more_of_its_own_than_the_pace_says(
             optimizer.zero_grad()
         assert max(lacking) <= max(pull_every, push_every) - 1, lacking
         assert model.weight.item() == 40
+
+
+def test_a_push_that_an_interrupted_question_lets_go_of_is_pushed_again() -> None:
+    """As in a notebook: whoever catches it trains on, and servers know the push."""
+    job = FakeJob(pace=OVERLAPPED)
+    with job.session() as session:
+        step = stepper(*share_line(session))
+        batches = session.batches(DATA, 2, shuffle=False, task_size=12)
+        for number, batch in enumerate(batches):
+            step(batch)
+            if number == 1:
+                job.lose = interrupt
+                with pytest.raises(KeyboardInterrupt):
+                    _ = session.records
+                job.lose = lambda _role, _message: False
+    assert [push.number for push, _ in job.pushed] == [1, 2, 2, 3, 4, 5, 6]
+    assert job.pushed[1] == job.pushed[2]
+
+
+def interrupt(_role: str, message: Message) -> bool:
+    if isinstance(message, AskRecords):
+        raise KeyboardInterrupt
+    return False

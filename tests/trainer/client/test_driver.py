@@ -261,3 +261,23 @@ def _pass(job: FakeJob, waits: Waits) -> bool:
     job.clock.advance(0.5)
     waits.look()
     return False
+
+
+def test_what_was_let_go_of_is_lost_to_who_waits_for_it(driver: Driver) -> None:
+    """An act that fails lets go of all that is out; whoever catches that trains on."""
+    posted = Post(7, {COORDINATOR: QUESTION})
+
+    def post() -> Act[None]:
+        yield posted
+
+    def fail() -> Act[None]:
+        yield Pause(0.0)
+        raise UsageError("what the user asked for is refused")
+
+    def collect() -> Act[Message | Lost]:
+        return (yield Collect(posted))[COORDINATOR]
+
+    driver.run(post())
+    with pytest.raises(UsageError, match="refused"):
+        driver.run(fail())
+    assert isinstance(driver.run(collect()), Lost)

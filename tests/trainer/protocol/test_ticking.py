@@ -6,7 +6,7 @@ from paceline.config import Async
 from paceline.ids import COORDINATOR, Span, Window
 from paceline.messages.shared import PartSpec
 from paceline.messages.trainer import Tick, Ticked
-from paceline.trainer.acts import Ask, Asking
+from paceline.trainer.acts import Ask, Asking, Collect, Lost, Pause, Post
 from paceline.trainer.holdings.parts import SharedPart
 from paceline.trainer.protocol.pushing import Acknowledged
 from paceline.trainer.protocol.ticking import TICK_EVERY_S, TickSender
@@ -55,6 +55,38 @@ def test_what_was_answered_is_not_told_again(teller: TickSender) -> None:
     with pytest.raises(StopIteration):
         act.send({COORDINATOR: Ticked()})
     assert not list(teller.tell_all({0: part}))
+
+
+def tell_on(teller: TickSender, part: SharedPart) -> Tick:
+    """Tell of what is known, and go on; the tick."""
+    tick = teller.tick(part, is_prepared=False, ends_step=True)
+    assert [type(wanted) for wanted in teller.tell_on(part, tick)] == [Post]
+    return tick
+
+
+def test_who_tells_and_goes_on_has_news_before_the_answer_is_heard(
+    asking: Asking, teller: TickSender
+) -> None:
+    part = SharedPart(PART)
+    acknowledge(teller, part, 0)
+    tell_on(teller, part)
+    acknowledge(teller, part, 1)
+    act = teller.tell_all({0: part})
+    assert isinstance(next(act), Collect)
+    assert told_of(act.send({COORDINATOR: Ticked(records=7)})) == Window(
+        0, 0, (Span(0, 1, 1),)
+    )
+    assert asking.records == 7
+
+
+def test_who_went_on_and_hears_nothing_tells_again(teller: TickSender) -> None:
+    part = SharedPart(PART)
+    acknowledge(teller, part, 0)
+    tick = tell_on(teller, part)
+    act = teller.hear()
+    assert isinstance(next(act), Collect)
+    assert isinstance(act.send({COORDINATOR: Lost("it was restarted")}), Pause)
+    assert act.send({}) == Ask({COORDINATOR: tick})
 
 
 def test_windows_that_wait_are_told_as_one(teller: TickSender) -> None:

@@ -159,7 +159,7 @@ class Driver:
                     self._posted[wanted.number] = sending
                     self.waits.rests()
                 elif isinstance(wanted, Collect):
-                    sending = self._posted.pop(wanted.posted.number)
+                    sending = self._taken(wanted.posted)
                     self.waits.asks(sending.calls)
                     replies = self._gather(sending)
                 elif isinstance(wanted, ForgetPosted):
@@ -320,6 +320,13 @@ class Driver:
         """What is not waited for could still land in memory that is the user's again."""
         for role, request in sending.sent.items():
             self._courier.drop(role, request.connection)
+
+    def _taken(self, posted: Post) -> _Sending:
+        sending = self._posted.pop(posted.number, None)
+        if sending is None:  # an act has failed since, of which the user thinks nothing
+            lost: Replies = dict.fromkeys(posted.calls, Lost("the reply was let go of"))
+            return _Sending(posted.calls, False, {}, {}, lost)
+        return sending
 
     def _forget(self) -> None:
         while self._posted:

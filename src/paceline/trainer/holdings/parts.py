@@ -282,6 +282,10 @@ class SharedPart:
         self.pulled_round, self.lacks_own = at_round, False
         self.batches_since_pull = -self.window.num_batches(with_delivered=False)
 
+    def has_read(self) -> bool:
+        """Whether the values here were read behind the last push, and no batch is since."""
+        return not (self.lacks_own or self.batches_since_pull)
+
     def pushed(self, num_batches: int) -> None:
         """A window of so many batches has left."""
         self.pushed_steps = self.stepped

@@ -59,10 +59,7 @@ class Overlapping:
         self._teller.add(part, done, acked)
         self._asking.clock += 1
         tick = self._teller.tick(part, is_prepared=done.is_prepared, ends_step=True)
-        post = self._teller.post(tick)
-        yield post
-        self._teller.goes_on(part)
-        self._told[number] = done, post
+        self._told[number] = done, (yield from self._teller.post(part, tick))
 
     def land(self, part: SharedPart, stage: StageSpec) -> Act[tuple[Ticked, int]]:
         """Wait for a fragment's round, and for the values that it has led to.
@@ -72,7 +69,7 @@ class Overlapping:
         number, parts = part.spec.part, tuple(self._parts)
         yield from self.tell_prepared(part)
         done, posted = self._told.pop(number)
-        ticked = yield from self._teller.collect(part, posted)
+        ticked = yield from self._teller.collect(posted)
         self._leases.advance(number, done.window, parts)
         tasks_finished = self._leases.drop_complete(parts, stage)
         flight = self._flights[number]

@@ -117,13 +117,19 @@ def enter(
     parts: dict[int, SharedPart],
     marching: StalenessGate,
     servers: tuple[str, ...],
+    *,
+    is_behind_push: bool = False,
 ) -> Act[None]:
-    """A lease has come, and none was held: stand where it says, with values to match."""
+    """A lease has come, and none was held: stand where it says, with values to match.
+
+    ``is_behind_push``: with the tick of a push, so that what was read behind that serves.
+    """
     marching.enter(lease)
     asking.records = lease.records
     for number, part in sorted(parts.items()):
         part.round = lease.rounds.get(number, part.round)
-        if not part.rules.is_sync or part.pulled_round < part.base_round():
+        is_read = is_behind_push and not part.rules.is_bounded and part.has_read()
+        if part.pulled_round < part.base_round() or not (part.rules.is_sync or is_read):
             marching.reads(part)
             yield from pull_part(asking, part, servers, part.base_round())
 

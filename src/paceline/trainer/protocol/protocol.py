@@ -309,7 +309,7 @@ class TrainerProtocol:
             assert self.stage is not None, "without one nothing is pushed"
             landing = self.stepping.land_all(self.stage, but_fragments=but_fragments)
             yield from self._note((yield from landing))
-        if self._teller.untold:
+        if self._teller.untold or self._teller.unheard:
             yield from self._teller.tell_all(self.parts)
 
     def _push_window(
@@ -321,14 +321,14 @@ class TrainerProtocol:
     def _note(self, told: list[Ticked]) -> Act[None]:
         for ticked in told:
             if ticked.lease is not None:
-                yield from self._take(LeaseWork(ticked.lease))
+                yield from self._take(LeaseWork(ticked.lease), is_behind_push=True)
 
-    def _take(self, work: LeaseWork) -> Act[None]:
+    def _take(self, work: LeaseWork, *, is_behind_push: bool = False) -> Act[None]:
         is_entering = not self._leases
         if not self._leases.add(work) or not is_entering:
             return
         among = (self.parts, self.marching, tuple(self.servers))
-        yield from enter(self.asking, work.lease, *among)
+        yield from enter(self.asking, work.lease, *among, is_behind_push=is_behind_push)
         self.stepping.turns.enter()
         yield from self.tracked.load(self.asking, min(self.servers), work.lease.tracked)
 

@@ -203,6 +203,8 @@ class Stepping:
         try:
             yield from self._read_after(part, flight, is_first=done.is_first)
         except Abandoned as gone:
+            if told is None:
+                is_counted = yield from self._teller.is_heard()
             raise Abandoned(str(gone), is_counted=is_counted) from gone
         return [] if told is None else [told]
 
@@ -263,6 +265,8 @@ class Stepping:
 
         Unless it is the ``is_last`` of its step, what is told of another says all of it.
         """
+        if self._teller.unheard:
+            yield from self._teller.hear()
         parts, others = tuple(self._parts), self._others_open(part)
         part.finished = part.pushed_steps
         acked = self._leases.advance(part.spec.part, done.window, parts)
@@ -284,6 +288,9 @@ class Stepping:
             ends_step=not any(other.rules.is_sync for other in others),
             wants_lease=wants_lease,
         )
+        if not (must_tell or part.rules.spans_tasks):  # else the answer says what is next
+            yield from self._teller.tell_on(part, tick)
+            return None
         ticked = yield from self._teller.tell(part, tick)
         self._marching.heard(ticked.slowest)
         part.steps = ticked.steps

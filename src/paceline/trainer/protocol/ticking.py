@@ -3,7 +3,8 @@
 In rounds every window is ticked at once: the round waits for it. Otherwise nobody waits
 for a tick, and a trainer of quick steps may tell several windows in one: at a task's end,
 before it asks for anything, and else every `TICK_EVERY_S`. If it dies before, the servers'
-marks say what it had done.
+marks say what it had done. Within a task the answer is heard behind the next push: on a
+link with a delay it would be a round trip of its own.
 
 Pure.
 """
@@ -17,7 +18,7 @@ from paceline.ids import COORDINATOR, Span, Window
 from paceline.messages.meeting import MeetAgain
 from paceline.messages.shared import Message, RefusedPush, TrainerClock
 from paceline.messages.trainer import Tick, Ticked
-from paceline.trainer.acts import Act, Asking, Post
+from paceline.trainer.acts import Abandoned, Act, Asking, Post
 from paceline.trainer.holdings import SharedPart
 from paceline.trainer.protocol.pushing import Acknowledged
 from paceline.trainer.protocol.tracking import Tracking
@@ -66,6 +67,7 @@ class TickSender:
         # {part: windows} that the coordinator does not know yet.
         self.untold: dict[int, _Untold] = {}
         self._told_s: dict[int, float] = {}  # {part: when it was told of last}
+        self.unheard: list[Post] = []  # ticks whose answer is yet to be waited for
 
     def add(self, part: SharedPart, done: Acknowledged, acked: tuple[int, ...]) -> None:
         """All servers have acknowledged a window.
@@ -117,21 +119,42 @@ class TickSender:
             refused=untold.refused,
         )
 
-    def post(self, tick: Tick) -> Post:
-        """What an act yields to tell; `collect` waits for the answer."""
-        return self._asking.post({COORDINATOR: tick})
+    def post(self, part: SharedPart, tick: Tick) -> Act[Post]:
+        """Tell of a part's windows; what comes before `collect` has the answer is news."""
+        posted = self._asking.post({COORDINATOR: tick})
+        yield posted
+        self.untold.pop(part.spec.part, None)
+        return posted
 
-    def collect(self, part: SharedPart, posted: Post) -> Act[Ticked]:
-        """Wait until what was told of a part is counted."""
-        ticked = yield from self._asking.collect_told(posted)
-        assert isinstance(ticked, Ticked)
-        return self._heard(part, ticked)
+    def collect(self, posted: Post) -> Act[Ticked]:
+        """Wait until what was told is counted."""
+        return self._heard((yield from self._asking.collect_told(posted)))
 
     def tell(self, part: SharedPart, tick: Tick) -> Act[Ticked]:
         """Tell of a part's windows, until they are counted."""
         ticked = yield from self._asking.ask(tick)
-        assert isinstance(ticked, Ticked)
-        return self._heard(part, ticked)
+        self.untold.pop(part.spec.part, None)
+        return self._heard(ticked)
+
+    def tell_on(self, part: SharedPart, tick: Tick) -> Act[None]:
+        """Tell of a part's windows, and go on; `hear` waits until they are counted."""
+        self.unheard.append((yield from self.post(part, tick)))
+
+    def hear(self) -> Act[None]:
+        """Wait until all that `tell_on` has told is counted."""
+        while self.unheard:
+            yield from self.collect(self.unheard[0])
+            del self.unheard[0]
+
+    def is_heard(self) -> Act[bool]:
+        """Whether what was told is counted, though its timeline may be gone by now."""
+        if not self.unheard:
+            return False
+        try:
+            yield from self.hear()
+        except Abandoned:
+            return False
+        return True
 
     def tell_exchanged(
         self, part: SharedPart, tick: Tick, exchange: Callable[[], Act[int]]
@@ -147,15 +170,11 @@ class TickSender:
             ticked = yield from self._asking.ask(
                 msgspec.structs.replace(tick, exchange=name)
             )
+        self.untold.pop(part.spec.part, None)
+        return self._heard(ticked)
+
+    def _heard(self, ticked: Message) -> Ticked:
         assert isinstance(ticked, Ticked)
-        return self._heard(part, ticked)
-
-    def goes_on(self, part: SharedPart) -> None:
-        """What is told of a part is answered later; what comes until then is news."""
-        self.untold.pop(part.spec.part, None)
-
-    def _heard(self, part: SharedPart, ticked: Ticked) -> Ticked:
-        self.untold.pop(part.spec.part, None)
         self._asking.stopped = self._asking.stopped or ticked.stopped
         self._asking.records = ticked.records
         if ticked.track:
@@ -164,6 +183,7 @@ class TickSender:
 
     def tell_all(self, parts: dict[int, SharedPart]) -> Act[None]:
         """Nothing is kept back: something is going to be asked."""
+        yield from self.hear()
         for number, untold in list(self.untold.items()):
             if untold.is_news:
                 tick = self.tick(parts[number], is_prepared=False, ends_step=True)
@@ -173,3 +193,4 @@ class TickSender:
     def forget(self) -> None:
         """The timeline or the incarnation is gone."""
         self.untold.clear()
+        self.unheard.clear()

@@ -83,6 +83,7 @@ def serve(job: HostedJob, *hosts: str) -> set[str]:
 
 
 @pytest.mark.usefixtures("needs_machines")
+@pytest.mark.soak
 def test_a_launcher_behind_forwarded_ports(begin: Begin, three: Machines) -> None:
     launcher, host, between = three
     with contextlib.ExitStack() as relays:

@@ -38,6 +38,7 @@ POLL_S = 0.1
 MOMENT_S = 1.0  # less than any time-out
 BEYOND_S = 2.0  # longer than the time-out, so that whoever is silent is lost
 CUT_OFF_S = 15.0  # a request is given up, a connection is not made, then the time-out
+ALONE = 2  # so many faults of a kind that takes long have all the time that they take
 STUCK_S = 180.0  # without a fault that is due, or a host that is needed
 LAST = 0.7  # of the records: no fault is due later, but hosts take a while to join
 ORPHAN_S = 15.0  # when a host that hears nothing ends
@@ -98,6 +99,7 @@ class Misfortunes:
         self._in_a_row: Counter[str] = Counter()  # {role: kills since records advanced}
         self._records = 0
         self._is_choosy = True  # there is time for a better moment
+        self._alone_until_s = 0.0  # a fault that takes long is not disturbed by others
 
     def do_all(self, faults: list[Fault]) -> None:
         """Do them all, each when it is due; see `undo_all`.
@@ -110,6 +112,8 @@ class Misfortunes:
             while coming and coming[0].at <= self._records:
                 late.append(coming.pop(0))
             self._is_choosy = bool(coming)
+            if time.monotonic() < self._alone_until_s:
+                return False
             for fault in list(late):
                 if self._strikes()[fault.kind]():
                     late.remove(fault)
@@ -276,6 +280,8 @@ class Misfortunes:
         self.note(f"{kind}: from machine {ends[0]} to machine {ends[1]}")
         sender.cut_one_way(receiver)
         self._undo(ends[0], f"reaches machine {ends[1]} again", sender.heal, seconds)
+        if self.done[kind] < ALONE:
+            self._alone_until_s = time.monotonic() + seconds
         return True
 
     def _undo(

@@ -113,11 +113,11 @@ def wait_host(
             base = {**environment, THREADS: environment.get(THREADS, "1")}
             forks = ForkServer(base, job.log("forkserver"), clock)
             stack.callback(forks.close)
-            agent = _Agent(plan, joined, job, sockets, forks, clock, environment)
-            return agent.wait_over(link, report, interrupts)
         except PacelineError as error:
             _part(link, report, f"{plan.name} cannot take part: {error}")
             raise
+        agent = _Agent(plan, joined, job, sockets, forks, clock, environment)
+        return agent.wait_over(link, report, interrupts)
 
 
 @contextlib.contextmanager
@@ -210,7 +210,11 @@ class _Agent:
                     )
                 is_due = is_behind
                 while not is_due:
-                    is_complete, has_news = self._carry_out()
+                    try:
+                        is_complete, has_news = self._carry_out()
+                    except PacelineError as error:
+                        _part(link, now, f"{self._plan.name} cannot take part: {error}")
+                        raise
                     has_ended = self._reap(
                         report_by.remaining_s() if is_complete else AGAIN_S
                     )

@@ -8,42 +8,23 @@ from typing import cast
 
 import pytest
 
-from paceline.config import JobConfig
 from paceline.errors import JobFailed, PeerLost, TransportError
 from paceline.launch.hosts.agent import _Agent
-from paceline.launch.hosts.coming import HostPlan
 from paceline.launch.job import JobDir
 from paceline.launch.processes import Child, ForkServer, Interrupts
 from paceline.launch.processes.parent import is_gone
 from paceline.launch.processes.process import spawn
 from paceline.messages.hosts import (
-    HostJoined,
     HostOrders,
     HostProcess,
     HostReport,
-    HostScript,
 )
 from paceline.timing import ManualClock
-from paceline.transport.address import TcpAddress, TcpListening
 from paceline.transport.connection import Connection
-from paceline.transport.handshake import Secret
 from paceline.transport.patience import PatientConnection
+from tests.launch.hosts import test_coming as coming
 
-PLAN = HostPlan(
-    TcpAddress("10.0.0.1", 7070),
-    TcpListening("10.0.0.2", "10.0.0.2"),
-    "b",
-    2,
-    Secret.fresh(),
-    orphan_after_s=15.0,
-)
-JOINED = HostJoined(
-    host="host-1",
-    config=JobConfig(run="r"),
-    script=HostScript("train.py", (), is_module=False),
-    coordinator="tcp:10.0.0.1:5",
-    versions={},
-)
+PLAN = coming.PLAN._replace(orphan_after_s=15.0)
 
 
 def wait_with_a_sleeper(
@@ -51,7 +32,7 @@ def wait_with_a_sleeper(
 ) -> tuple[JobFailed, list[Child]]:
     """How a host ends whose trainer sleeps, and the trainers that it has started."""
     job, clock, started = JobDir(folder / "job"), ManualClock(), list[Child]()
-    job.claim(JOINED.config, JOINED.script.path)
+    job.claim(coming.JOINED.config, coming.JOINED.script.path)
 
     def call(*_: object, **__: object) -> SimpleNamespace:
         clock.advance(step_s)
@@ -67,7 +48,7 @@ def wait_with_a_sleeper(
     connection = SimpleNamespace(call=call, close=lambda: None)
     link = PatientConnection(lambda: cast("Connection", connection))
     forks = cast("ForkServer", SimpleNamespace(start=start))
-    agent = _Agent(PLAN, JOINED, job, folder, forks, clock, {})
+    agent = _Agent(PLAN, coming.JOINED, job, folder, forks, clock, {})
     report = HostReport(host="host-1", token="t", running={}, ended={})
     with pytest.raises(JobFailed) as failed:
         agent.wait_over(link, report, Interrupts())

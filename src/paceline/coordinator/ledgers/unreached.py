@@ -5,9 +5,9 @@
     one has said so for a time-out      it is lost
     and by then more than half say so   the server is, if there are several trainers
 
-Both are members, heard by the coordinator: no silence tells of it. Whether others reach
-the server is not asked: who trains on does. Who is lost starts again on another host, where
-there is one.
+Both are members, heard by the coordinator: no silence tells of it. Who is silent about a
+server counts as one who reaches it. Who is lost starts again on another host, where there
+is one.
 
 Pure.
 """

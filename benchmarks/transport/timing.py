@@ -84,7 +84,7 @@ class Timed(NamedTuple):
     worked_s: float
 
 
-def timed(trip: Callable[[], None], trips: int, warm: float) -> Timed:
+def timed(trip: Callable[[], object], trips: int, warm: float) -> Timed:
     """What a trip takes, after a share of them untimed."""
     for _ in range(max(1, round(trips * warm))):
         trip()

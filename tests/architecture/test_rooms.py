@@ -67,7 +67,7 @@ INSIDE: dict[str, Floors] = {
     "paceline.launch": (
         ("job",),
         ("processes",),
-        ("supervise",),
+        ("supervise", "engines"),
         ("hosts",),
         ("doctor",),
         ("local", "embedded", "parting"),

@@ -6,7 +6,8 @@ import pytest
 
 from paceline.cli import host as host_command
 from paceline.cli import run as run_command
-from paceline.launch.hosts import Capacity, HostPlan, SshWish
+from paceline.launch.engines import SshEngine
+from paceline.launch.hosts import Capacity, HostPlan
 from paceline.watch.summary import Ending, Verdict
 from tests.cli.running import Runs, exit_code
 
@@ -32,8 +33,8 @@ def test_hosts_listen_where_they_are_reached_and_all_are_awaited(
     listening = runs.reach.listening
     assert listening is not None
     assert str(listening.address) == "tcp:127.0.0.1:0"
-    assert listening.hosts == 3
-    assert listening.ssh == SshWish(("a", "b"), ("sh", "ssh.sh"))
+    assert listening.begins_with(None) == 3
+    assert listening.engine == SshEngine(("a", "b"), ("sh", "ssh.sh"))
 
 
 def test_the_address_the_number_and_what_is_typed_may_be_given(
@@ -47,8 +48,8 @@ def test_the_address_the_number_and_what_is_typed_may_be_given(
     listening = runs.reach.listening
     assert listening is not None
     assert str(listening.address) == "tcp:10.0.0.1:7070"
-    assert listening.hosts == 2
-    assert listening.ssh == SshWish(("a", "b"), ("ssh",), "cd x")
+    assert listening.begins_with(None) == 2
+    assert listening.engine == SshEngine(("a", "b"), ("ssh",), "cd x")
 
 
 def test_what_others_are_told_and_the_ports_may_be_given(
@@ -85,12 +86,12 @@ def test_the_environment_of_a_machine_says_it_as_well(
     listening = runs.reach.listening
     assert listening is not None
     assert str(listening.address) == "tcp:127.0.0.1:7100-7109"
-    assert listening.ssh.ports == (0, 0)  # theirs may say something else
+    assert listening.their_ports == (0, 0)  # theirs may say something else
 
     assert exit_code(monkeypatch, "run", *options, "--ports", "1-9", "train.py") == 0
     listening = runs.reach.listening
     assert listening is not None
-    assert listening.ssh.ports == listening.ports == (1, 9)
+    assert listening.their_ports == listening.ports == (1, 9)
 
 
 @pytest.mark.parametrize("words", [["run", "--coordinator-only"], ["role", "coordinator"]])

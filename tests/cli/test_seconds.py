@@ -2,7 +2,7 @@
 
 import pytest
 
-from paceline.cli.seconds import parse_seconds
+from paceline.cli.options import parse_seconds
 from paceline.errors import UsageError
 
 

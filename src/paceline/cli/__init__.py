@@ -3,7 +3,7 @@
 ::
 
     main      the commands behind one name, and errors as exit codes
-    seconds   durations as they are typed
+    options   what options of several commands say
     streams   standard output and error, whatever has become of them
     run       paceline run script.py: a job on this machine
     host      paceline host, role: this machine in a job that another one leads

@@ -12,8 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from paceline.cli.run import listening_of, place_of_cuts, ssh_wish
-from paceline.cli.seconds import parse_seconds
+from paceline.cli.options import MachinesSaid, machines, parse_seconds, place_of_cuts
 from paceline.cli.streams import unheeded
 from paceline.errors import PREEMPTED_EXIT_CODE, Interrupted
 from paceline.launch.doctor import Examinee, ExamResult, ExamWish, wait_examination
@@ -30,57 +29,15 @@ def doctor(  # noqa: PLR0913  (the command line has one parameter for each optio
         str | None, typer.Argument(help="A script that all machines are to have.")
     ] = None,
     *,
-    listen: Annotated[
-        str | None,
-        typer.Option(
-            help="Let other machines come to this address of this machine: 10.0.0.1:7070."
-        ),
-    ] = None,
-    await_hosts: Annotated[
-        int | None,
-        typer.Option(
-            help="With --listen: examine so many machines, this one too.",
-            show_default="1, and all of --hosts",
-        ),
-    ] = None,
-    network: Annotated[
-        str | None,
-        typer.Option(
-            help="With --listen :7070 or --hosts: at the one in this network or interface."
-        ),
-    ] = None,
-    advertise: Annotated[
-        str | None,
-        typer.Option(
-            help="With --listen or --hosts: what others reach this machine by.",
-            show_default="the address that is listened at",
-        ),
-    ] = None,
-    ports: Annotated[
-        str | None,
-        typer.Option(
-            help="With --listen or --hosts: listeners take ports of these: 7100-7199.",
-            show_default="any",
-        ),
-    ] = None,
-    hosts: Annotated[
-        str | None, typer.Option(help="Have these machines come, by ssh: a,b,me@c.")
-    ] = None,
-    ssh: Annotated[
-        str | None,
-        typer.Option(help="With --hosts: ssh, and its options.", show_default="ssh"),
-    ] = None,
-    remote: Annotated[
-        str | None,
-        typer.Option(
-            help='With --hosts: typed there first: "cd x && . venv/bin/activate".',
-            show_default="this folder, and this one's programs",
-        ),
-    ] = None,
-    plain: Annotated[
-        bool,
-        typer.Option("--plain", help="With --listen: between machines without TLS."),
-    ] = False,
+    listen: machines.Listen = None,
+    await_hosts: machines.AwaitHosts = None,
+    network: machines.Network = None,
+    advertise: machines.Advertise = None,
+    ports: machines.Ports = None,
+    hosts: machines.Hosts = None,
+    ssh: machines.Ssh = None,
+    remote: machines.Remote = None,
+    plain: machines.Plain = False,
     within: Annotated[
         str, typer.Option(help="How long machines may take to come.", show_default="10m")
     ] = "10m",
@@ -97,14 +54,13 @@ def doctor(  # noqa: PLR0913  (the command line has one parameter for each optio
     They come as for a run: by --hosts, or by paceline host. Exit code 1 if anything is
     wrong.
     """
-    wish = ssh_wish(hosts, ssh, remote)._replace(is_plain=plain)
     user_script = None if script is None else UserScript(script, ())
     if user_script is not None:
         require_script(user_script, Path.cwd())
-    own = (network, advertise, ports)
-    listening = listening_of(listen, await_hosts, wish, own)
+    own, by_ssh = (network, advertise, ports), (hosts, ssh, remote)
+    said = MachinesSaid(listen, own, await_hosts, by_ssh, plain)
     exam = ExamWish(
-        listening or Listening(ON_LOOPBACK),
+        said.listening() or Listening(ON_LOOPBACK),
         parse_seconds("--within", within),
         user_script,
         place_of_cuts(checkpoints) or "",

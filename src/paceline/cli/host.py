@@ -17,8 +17,8 @@ from typing import Annotated
 
 import typer
 
+from paceline.cli.options import parse_seconds
 from paceline.cli.run import run
-from paceline.cli.seconds import parse_seconds
 from paceline.errors import PREEMPTED_EXIT_CODE, Interrupted
 from paceline.launch.hosts import Capacity, HostPlan, wait_host, wait_own_host
 from paceline.launch.job import (

@@ -1,8 +1,6 @@
 """``paceline run script.py``: a job as processes of this machine, to its end."""
 
 import json
-import os
-import shlex
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,40 +9,32 @@ import typer
 from msgspec import structs
 from rich.console import Console
 
-from paceline.cli.seconds import parse_every, parse_seconds
+from paceline.cli.options import (
+    MachinesSaid,
+    leading,
+    machines,
+    parse_every,
+    parse_seconds,
+    place_of_cuts,
+)
 from paceline.cli.streams import unheeded
 from paceline.config import JobConfig, parse_pace, parse_trainers
 from paceline.errors import UsageError
-from paceline.launch.hosts import (
-    Capacity,
-    Listening,
-    SshWish,
-    address_towards,
-    parse_hosts,
-    require_shared,
-)
+from paceline.launch.hosts import require_shared
 from paceline.launch.job import (
     RUNS,
     JobDir,
-    OwnWish,
     UserScript,
-    candidates,
     file_of,
     fresh_job_dir,
-    given_secret,
-    is_one_address,
     job_of,
-    listening_at,
-    own_anywhere,
     require_named,
     require_script,
     require_utf8,
     resolved,
 )
 from paceline.launch.local import LocalRun, Reach, RunResult, fresh_run_id, wait_local_run
-from paceline.store.blobs import BlobStore
 from paceline.timing import SystemClock, wall_time_s
-from paceline.transport.address import TcpListening
 from paceline.watch.progress import open_show
 from paceline.watch.summary import Ending, tell_ending
 from paceline.watch.table import summary_table
@@ -125,58 +115,15 @@ def run(  # noqa: PLR0913  (the command line has one parameter for each option)
             help="How long to wait for space on a full disk.", show_default="for ever"
         ),
     ] = None,
-    listen: Annotated[
-        str | None,
-        typer.Option(
-            help="Let other machines join at this address of this machine: 10.0.0.1:7070."
-        ),
-    ] = None,
-    network: Annotated[
-        str | None,
-        typer.Option(
-            help="With --listen :7070 or --hosts: at the one in this network or interface."
-        ),
-    ] = None,
-    advertise: Annotated[
-        str | None,
-        typer.Option(
-            help="With --listen or --hosts: what others reach this machine by.",
-            show_default="the address that is listened at",
-        ),
-    ] = None,
-    ports: Annotated[
-        str | None,
-        typer.Option(
-            help="With --listen or --hosts: listeners take ports of these: 7100-7199.",
-            show_default="any",
-        ),
-    ] = None,
-    await_hosts: Annotated[
-        int | None,
-        typer.Option(
-            help="With --listen: begin with so many machines, this one too.",
-            show_default="1, and all of --hosts",
-        ),
-    ] = None,
-    hosts: Annotated[
-        str | None,
-        typer.Option(help="Have these machines join, by ssh: a,b,me@c."),
-    ] = None,
-    ssh: Annotated[
-        str | None,
-        typer.Option(help="With --hosts: ssh, and its options.", show_default="ssh"),
-    ] = None,
-    remote: Annotated[
-        str | None,
-        typer.Option(
-            help='With --hosts: typed there first: "cd x && . venv/bin/activate".',
-            show_default="this folder, and this one's programs",
-        ),
-    ] = None,
-    plain: Annotated[
-        bool,
-        typer.Option("--plain", help="With --listen: between machines without TLS."),
-    ] = False,
+    listen: machines.Listen = None,
+    network: machines.Network = None,
+    advertise: machines.Advertise = None,
+    ports: machines.Ports = None,
+    await_hosts: machines.AwaitHosts = None,
+    hosts: machines.Hosts = None,
+    ssh: machines.Ssh = None,
+    remote: machines.Remote = None,
+    plain: machines.Plain = False,
     coordinator_only: Annotated[
         bool,
         typer.Option("--coordinator-only", help="With --listen: no other role here."),
@@ -224,11 +171,9 @@ def run(  # noqa: PLR0913  (the command line has one parameter for each option)
         "plugins": resolved(plugin, file_of(user_script)) if plugin else None,
         **_every(checkpoint_every),
     }
-    wish = ssh_wish(hosts, ssh, remote)._replace(is_plain=plain)
-    own = (network, advertise, ports)
-    listening = listening_of(listen, await_hosts, wish, own)
-    if coordinator_only:
-        listening = _leading(listening)
+    own, by_ssh = (network, advertise, ports), (hosts, ssh, remote)
+    said = MachinesSaid(listen, own, await_hosts, by_ssh, plain)
+    listening = leading(said.listening()) if coordinator_only else said.listening()
     # Checked before a folder is made.
     last = _last_run(job_dir, place) if resume else None
     config = _config(chosen, last)
@@ -247,78 +192,6 @@ def run(  # noqa: PLR0913  (the command line has one parameter for each option)
         show.close()
     _tell_end(result, as_json=as_json)
     raise typer.Exit(result.verdict.exit_code)
-
-
-def listening_of(
-    listen: str | None,
-    await_hosts: int | None,
-    ssh: SshWish,
-    own: tuple[str | None, str | None, str | None],
-) -> Listening | None:
-    """What other machines are let in by; ``own``: --network, --advertise, --ports.
-
-    Raises:
-        UsageError: these options do not belong together, or say nothing.
-    """
-    hosts = 1 + len(ssh.hosts) if await_hosts is None else await_hosts
-    if listen is None and not ssh.hosts:
-        if ssh.is_plain:
-            raise UsageError("--plain belongs to --listen: one machine's links stay on it")
-        if await_hosts is not None:
-            raise UsageError("--await-hosts belongs to --listen, where they join")
-        if any(said is not None for said in own):
-            raise UsageError(
-                "--network, --advertise and --ports belong to --listen or --hosts: one "
-                "machine's links stay on it"
-            )
-        return None
-    if hosts < 1:
-        raise UsageError(f"--await-hosts: expected at least 1, got {hosts}")
-    address, ports = _own_address(listen, ssh, own)
-    if own[2] is not None:  # what this machine's environment says is said of it alone
-        ssh = ssh._replace(ports=ports)
-    secret = given_secret(os.environ)
-    return Listening(address, hosts, secret, ssh, ssh.is_plain, ports)
-
-
-def _own_address(
-    listen: str | None, ssh: SshWish, own: tuple[str | None, str | None, str | None]
-) -> tuple[TcpListening, tuple[int, int]]:
-    """Where the launcher listens, and the ports for the others of this machine."""
-    is_named = listen is not None and is_one_address(listen)
-    wish = OwnWish.of(*own, os.environ, is_named=is_named)
-    if listen is not None:
-        found = listening_at(listen, wish, candidates(), is_plain=ssh.is_plain)
-    elif wish.network is None and wish.advertise is None:
-        found = address_towards(ssh._replace(ports=wish.ports))
-    else:
-        found = own_anywhere("--hosts", wish, candidates(), is_plain=ssh.is_plain)
-    return found, wish.ports
-
-
-def _leading(listening: Listening | None) -> Listening:
-    if listening is None:
-        raise UsageError("who only leads belongs to --listen: others have the work")
-    return listening._replace(capacity=Capacity(servers=0, trainers=0))
-
-
-def ssh_wish(hosts: str | None, ssh: str | None, remote: str | None) -> SshWish:
-    """Which machines are to join by ssh, and how.
-
-    Raises:
-        UsageError: these options do not belong together, or say nothing.
-    """
-    if hosts is None:
-        if ssh is not None or remote is not None:
-            raise UsageError("--ssh and --remote belong to --hosts, the machines that join")
-        return SshWish()
-    try:
-        words = tuple(shlex.split(ssh if ssh is not None else "ssh"))
-    except ValueError as error:
-        raise UsageError(f"--ssh {ssh}: no words of a shell ({error})") from error
-    if not words:
-        raise UsageError("--ssh: expected a program and its options, got nothing")
-    return SshWish(parse_hosts(hosts), words, remote or "")
 
 
 def _tell_end(result: RunResult, *, as_json: bool) -> None:
@@ -387,12 +260,3 @@ def _every(text: str | None) -> dict[str, float]:
         return {}
     every = parse_every("--checkpoint-every", text)
     return {"cut_every_s": every.seconds, "cut_every_steps": every.steps}
-
-
-def place_of_cuts(text: str | None) -> str | None:
-    """Where cuts lie, for every process of the job; looked at before anything is made."""
-    if text is None:
-        return None
-    place = text if "://" in text else str(Path(text).absolute())
-    require_utf8("--checkpoints", place)
-    return BlobStore(place).url

@@ -10,7 +10,7 @@ from typing import Annotated, Any, TypeVar
 import msgspec
 import typer
 
-from paceline.cli.seconds import parse_every
+from paceline.cli.options import parse_every
 from paceline.config import parse_pace
 from paceline.errors import UsageError
 from paceline.events import event_lines

@@ -2,7 +2,8 @@
 
 import pytest
 
-from paceline.launch.hosts import Capacity, Listening, SshWish
+from paceline.launch.engines import SshEngine
+from paceline.launch.hosts import Capacity, Listening
 from paceline.transport.address import TcpListening
 
 HERE = TcpListening("10.0.0.1", "10.0.0.1", 7070, 7070)
@@ -20,8 +21,7 @@ HERE = TcpListening("10.0.0.1", "10.0.0.1", 7070, 7070)
         (
             Listening(
                 TcpListening("10.0.0.1", "10.0.0.1"),
-                hosts=3,
-                ssh=SshWish(("a", "me@b"), ("ssh", "-p", "22"), "cd x"),
+                engine=SshEngine(("a", "me@b"), ("ssh", "-p", "22"), "cd x"),
                 capacity=Capacity(servers=0, trainers=0),
             ),
             "--hosts a,me@b --ssh ssh -p 22 --remote cd x --coordinator-only",

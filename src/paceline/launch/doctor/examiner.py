@@ -25,7 +25,8 @@ from paceline.errors import Interrupted, PacelineError, StoreError
 from paceline.ids import LAUNCHER
 from paceline.launch.doctor.examination import Examination, Examinee
 from paceline.launch.doctor.findings import Finding, findings
-from paceline.launch.hosts import HostPlan, Listening, SshHosts, described, wait_host
+from paceline.launch.engines import Brought, BroughtJob
+from paceline.launch.hosts import HostPlan, Listening, described, wait_host
 from paceline.launch.job import JobDir, UserScript, Wires, way_of, write_secret
 from paceline.launch.processes import Interrupts
 from paceline.machine import machine_name
@@ -110,7 +111,7 @@ def wait_examination(
         Interrupted: whoever waits was told to stop.
     """
     listening = wish.listening
-    examination = Examination(listening.hosts, has_files=bool(wish.checkpoints))
+    examination = Examination(listening.begins_with(None), has_files=bool(wish.checkpoints))
     script = None if wish.script is None else described(wish.script)
     with Interrupts() as interrupts, contextlib.ExitStack() as stack:
         if wish.checkpoints:
@@ -118,8 +119,8 @@ def wait_examination(
             stack.callback(_remove_files, wish.checkpoints, examination)
         visit = _open(stack, wish, examination, script, say, clock)
         visit.wait_complete(interrupts)
-        found = findings(examination.all, listening.hosts, wish.checkpoints)
-        return ExamResult(examination.all, [*map(Finding, visit.ssh.ended), *found])
+        found = findings(examination.all, examination.wanted, wish.checkpoints)
+        return ExamResult(examination.all, [*map(Finding, visit.brought.ended), *found])
 
 
 def _open(
@@ -142,15 +143,18 @@ def _open(
     wires = Wires(uuid.uuid4().hex, LAUNCHER, clock, secret=secret, way=way)
     listener = wires.listen_as_launcher(str(listening.address), examiner)
     stack.callback(listener.close)
-    ssh = SshHosts(listening.ssh, listening.hosts, folder, secret, say, clock)
-    visit = _Visit(wish, examiner, ssh, say, clock)
-    stack.callback(ssh.close)
+    words, begins_with = listening.their_words(), listening.begins_with(None)
+    brought = listening.engine.bring(
+        BroughtJob(folder, None, secret, words, begins_with, say, clock)
+    )
+    visit = _Visit(wish, examiner, brought, say, clock)
+    stack.callback(brought.close)
     stack.callback(visit.tell_over)
-    stack.callback(ssh.expect_end)
+    stack.callback(brought.expect_end)
     address = listener.address.removeprefix("tcp:")
-    if listening.hosts > 1 + len(listening.ssh.hosts):
+    if begins_with > 1 + listening.engine.num_machines(None):
         say(
-            f"paceline: waiting for {listening.hosts - 1} more; a machine comes by: "
+            f"paceline: waiting for {begins_with - 1} more; a machine comes by: "
             f"paceline host --join {address}  (it asks for the secret, which is in "
             f"{folder.secret})"
         )
@@ -167,7 +171,7 @@ def _open(
             is_plain=listening.is_plain,
         )
     )
-    ssh.start(address)
+    brought.start(address)
     return visit
 
 
@@ -179,11 +183,11 @@ class _Visit:
         self,
         wish: ExamWish,
         examiner: Examiner,
-        ssh: SshHosts,
+        brought: Brought,
         say: Callable[[str], None],
         clock: Clock,
     ) -> None:
-        self._wish, self._examiner, self.ssh = wish, examiner, ssh
+        self._wish, self._examiner, self.brought = wish, examiner, brought
         self._say, self._clock = say, clock
         self._said: set[str] = set()
         self._last = ""
@@ -213,7 +217,7 @@ class _Visit:
             with self._examiner.lock:
                 lost = examination.look(self._clock.now_s())
                 have_come = [(one.id, one.name, one.address) for one in examination.all]
-                awaited = examination.wanted - len(have_come) - len(self.ssh.ended)
+                awaited = examination.wanted - len(have_come) - len(self.brought.ended)
                 if awaited <= 0 or come_by.is_over():
                     examination.begin()
                 progress, is_complete = examination.progress, examination.is_complete

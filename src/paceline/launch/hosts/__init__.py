@@ -10,7 +10,6 @@
     hosted       a process on another host, watched like one's own
     opening      a run lets other machines in
     sameness     whether a machine has what the job was started with
-    ssh          hosts that the launcher starts
     coming       how a host finds its launcher, and joins
     probing      one machine tries another
     examined     a machine finds out what it is ordered to, in place of a job
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
     from paceline.launch.hosts.opening import Listening, open_door, require_shared
     from paceline.launch.hosts.placement import Capacity
     from paceline.launch.hosts.sameness import described
-    from paceline.launch.hosts.ssh import SshHosts, SshWish, address_towards, parse_hosts
 
 _LAZY = {  # {name: the module that defines it}: most runs have one machine
     "HostPlan": "paceline.launch.hosts.coming",
@@ -40,10 +38,6 @@ _LAZY = {  # {name: the module that defines it}: most runs have one machine
     "require_shared": "paceline.launch.hosts.opening",
     "Capacity": "paceline.launch.hosts.placement",
     "described": "paceline.launch.hosts.sameness",
-    "SshHosts": "paceline.launch.hosts.ssh",
-    "SshWish": "paceline.launch.hosts.ssh",
-    "address_towards": "paceline.launch.hosts.ssh",
-    "parse_hosts": "paceline.launch.hosts.ssh",
 }
 # Hidden from type checkers: a visible __getattr__ would make every misspelt name typed.
 if not TYPE_CHECKING:

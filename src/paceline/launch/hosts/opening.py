@@ -5,18 +5,17 @@ Waits: see `HostsDoor`.
 
 import contextlib
 import os
-import shlex
 from collections.abc import Callable
 from typing import NamedTuple
 
 from paceline.config import JobConfig
 from paceline.errors import UsageError
 from paceline.ids import LAUNCHER
+from paceline.launch.engines import BroughtJob, Engine, NoEngine
 from paceline.launch.hosts.door import HostsDoor, Wanted
 from paceline.launch.hosts.placement import Capacity
 from paceline.launch.hosts.roster import Host, Roster
 from paceline.launch.hosts.sameness import described, versions
-from paceline.launch.hosts.ssh import SshHosts, SshWish
 from paceline.launch.job import JobDir, UserScript, Wires, way_of
 from paceline.machine import machine_name
 from paceline.messages.hosts import HostJoined, JoinHost
@@ -28,18 +27,20 @@ from paceline.transport.handshake import Secret
 class Listening(NamedTuple):
     """Where a run lets hosts in, and with how many it begins, this machine among them.
 
-    ``secret`` is the run's, if it is known beforehand; ``ssh`` says who is brought;
-    ``is_plain``: without TLS. Other listeners of this machine take any of ``ports``.
-    ``capacity``: what it takes at most.
+    ``hosts``: None: with all that the engine brings. ``secret``: the run's, if it is known
+    beforehand; ``engine`` says who is brought, and ``their_ports`` of which their listeners
+    take some; ``is_plain``: without TLS. Other listeners of this machine take any of
+    ``ports``. ``capacity``: what it takes at most.
     """
 
     address: TcpListening
-    hosts: int = 1
+    hosts: int | None = None
     secret: Secret | None = None
-    ssh: SshWish = SshWish()
+    engine: Engine = NoEngine()
     is_plain: bool = False
     ports: tuple[int, int] = (0, 0)
     capacity: Capacity = Capacity()
+    their_ports: tuple[int, int] = (0, 0)  # 0, 0: any
 
     @property
     def own(self) -> TcpListening:
@@ -49,21 +50,29 @@ class Listening(NamedTuple):
 
     def options(self) -> list[str]:
         """As the command line says it, to let hosts into the next run."""
-        address, ssh, words = self.address, self.ssh, list[str]()
-        if ssh.hosts:
-            words += ["--hosts", ",".join(ssh.hosts)]
-            words += ["--ssh", shlex.join(ssh.ssh)] if ssh.ssh != SshWish().ssh else []
-            words += ["--remote", ssh.remote] if ssh.remote else []
-        if not ssh.hosts or address.first:
+        address, words = self.address, self.engine.options()
+        if not words or address.first:
             words += ["--listen", str(TcpAddress(address.bound, address.first))[4:]]
         if address.host != address.bound:
             words += ["--advertise", address.host]
         if self.ports[1]:
             words += ["--ports", "-".join(map(str, self.ports))]
-        if self.hosts != 1 + len(ssh.hosts):
+        if self.hosts is not None:
             words += ["--await-hosts", str(self.hosts)]
         words += ["--plain"] if self.is_plain else []
         return [*words, "--coordinator-only"] if self.capacity.servers == 0 else words
+
+    def begins_with(self, config: JobConfig | None) -> int:
+        """With so many machines; None: there is no job, and they are examined."""
+        if self.hosts is not None:
+            return self.hosts
+        return 1 + self.engine.num_machines(config)
+
+    def their_words(self) -> tuple[str, ...]:
+        """Options of ``paceline host`` for all that are brought."""
+        words = ["--plain"] if self.is_plain else []
+        first, last = self.their_ports
+        return (*words, *(["--ports", f"{first}-{last}"] if last else []))
 
 
 def require_shared(config: JobConfig) -> None:
@@ -112,24 +121,27 @@ def open_door(
             versions=run_versions,
         )
 
-    ssh = SshHosts(listening.ssh, listening.hosts, folder, secret, say, clock)
-    wanted = Wanted(listening.hosts, config.first_batch_s, ssh.check, config.trainers)
+    words, begins_with = listening.their_words(), listening.begins_with(config)
+    brought = listening.engine.bring(
+        BroughtJob(folder, config, secret, words, begins_with, say, clock)
+    )
+    wanted = Wanted(begins_with, config.first_batch_s, brought.check, config.trainers)
     door = HostsDoor(roster, wanted, folder, joined, wires.to_host(), say, clock)
     try:
         listener = wires.listen_as_launcher(str(listening.address), door)
     except BaseException:
         door.close()
         raise
-    stack.callback(ssh.close)
+    stack.callback(brought.close)
     stack.callback(listener.close)
     stack.callback(door.close)  # before: hosts hear of the end through the listener
-    stack.callback(ssh.expect_end)
+    stack.callback(brought.expect_end)
     address = listener.address.removeprefix("tcp:")
-    more = listening.hosts - 1
+    more = begins_with - 1
     waits = f"the job begins when {more} more have joined; " if more else ""
     say(
         f"paceline: {waits}a machine joins by: paceline host --join {address}  (it asks "
         f"for the run's secret, which is in {folder.secret})"
     )
-    ssh.start(address)
+    brought.start(address)
     return door

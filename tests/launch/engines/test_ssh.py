@@ -8,14 +8,13 @@ import psutil
 import pytest
 
 from paceline.errors import JobFailed, UsageError
-from paceline.launch.hosts.ssh import (
-    SshHosts,
-    SshWish,
+from paceline.launch.engines import (
+    BroughtJob,
+    SshEngine,
     address_towards,
     parse_hosts,
-    same_place,
-    ssh_command,
 )
+from paceline.launch.engines.ssh import same_place
 from paceline.launch.job import JobDir
 from paceline.timing import SystemClock
 from paceline.transport.handshake import Secret
@@ -31,6 +30,13 @@ def program(folder: Path, text: str) -> tuple[str, ...]:
     return ("sh", str(path))
 
 
+def brought(
+    job: JobDir, begins_with: int, say: Callable[[str], None] = print
+) -> BroughtJob:
+    """A job for which hosts are brought."""
+    return BroughtJob(job, None, SECRET, (), begins_with, say, SystemClock())
+
+
 class Started:
     """Hosts of a job, whose ssh is the test's own."""
 
@@ -38,9 +44,8 @@ class Started:
         self.said: list[str] = []
         self.job = JobDir(folder)
         self.job.logs.mkdir()
-        wish = SshWish(parse_hosts(hosts), program(folder, text), "cd there")
-        say, clock = self.said.append, SystemClock()
-        self.hosts = SshHosts(wish, begins_with, self.job, SECRET, say, clock)
+        engine = SshEngine(parse_hosts(hosts), program(folder, text), "cd there")
+        self.hosts = engine.bring(brought(self.job, begins_with, self.said.append))
         self.hosts.start("10.0.0.1:7070")
 
     def log(self, host: str) -> str:
@@ -51,7 +56,7 @@ class Started:
 def start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Callable[..., Started]]:
-    monkeypatch.setattr("paceline.launch.hosts.ssh.LEAVE_S", 0.1)
+    monkeypatch.setattr("paceline.launch.engines.children.LEAVE_S", 0.1)
     made: list[Started] = []
 
     def make(text: str, hosts: str = "a,b", begins_with: int = 3) -> Started:
@@ -80,9 +85,9 @@ def test_what_could_be_no_name_or_stands_there_twice_is_refused(hosts: str) -> N
 
 
 def test_what_is_typed_there_has_no_secret_and_ends_with_its_stdin() -> None:
-    wish = SshWish(("a",), ("ssh", "-p", "2222"), "cd x && . venv/bin/activate")
+    engine = SshEngine(("a",), ("ssh", "-p", "2222"), "cd x && . venv/bin/activate")
 
-    assert ssh_command(wish, "a", "[fd00::1]:7070") == [
+    assert engine.command("a", "[fd00::1]:7070") == [
         *("ssh", "-p", "2222", "-T", "-o", "ConnectTimeout=20"),
         *("-o", "ServerAliveInterval=15", "-o", "BatchMode=yes", "a"),
         "cd x && . venv/bin/activate && exec paceline host --join '[fd00::1]:7070' "
@@ -100,12 +105,12 @@ def test_by_default_it_is_the_launchers_folder_with_the_launchers_programs(
     assert same_place() == (
         f"""cd '{tmp_path}/it'"'"'s mine' && PATH='/opt/my venv/bin':"$PATH\""""
     )
-    plain = ssh_command(SshWish(("a",), is_plain=True), "a", "10.0.0.1:7070")
-    assert " --plain " in plain[-1]
-    ranged = ssh_command(SshWish(("a",), ports=(7100, 7199)), "a", "10.0.0.1:7070")
-    assert " --ports 7100-7199 " in ranged[-1]
-    assert ssh_command(SshWish(("a",)), "a", "10.0.0.1:7070")[-1].startswith(
-        f"{same_place()} && exec paceline host --join 10.0.0.1:7070 "
+    told = SshEngine(("a",)).command("a", "10.0.0.1:7070", ["--plain", "--ports", "7-9"])
+    assert " --plain --ports 7-9 " in told[-1]
+    assert (
+        SshEngine(("a",))
+        .command("a", "10.0.0.1:7070")[-1]
+        .startswith(f"{same_place()} && exec paceline host --join 10.0.0.1:7070 ")
     )
 
 
@@ -163,8 +168,8 @@ def test_a_job_that_can_begin_with_fewer_hosts_does(start: Callable[..., Started
         one.hosts.check()
 
     one.hosts.close()
-    spared = SshHosts(SshWish(("a", "b")), 1, one.job, SECRET, print, SystemClock())
-    spared._ended.extend(["a", "b"])
+    spared = SshEngine(("a", "b")).bring(brought(one.job, 1))
+    spared._lost = 2
     spared.check()
 
 
@@ -185,7 +190,7 @@ def test_an_ssh_that_does_not_end_is_killed_with_all_that_it_has_started(
     start: Callable[..., Started], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("CLOSED_S", "GRACE_S"):
-        monkeypatch.setattr(f"paceline.launch.hosts.ssh.{name}", 0.1)
+        monkeypatch.setattr(f"paceline.launch.engines.children.{name}", 0.1)
     one = start('trap "" TERM; sleep 1000 & echo $! is there; wait; wait', "a")
     within(10.0, "it is there", lambda: "is there" in one.log("a"))
 
@@ -196,15 +201,15 @@ def test_an_ssh_that_does_not_end_is_killed_with_all_that_it_has_started(
 
 
 def test_a_program_that_is_not_there_is_refused(tmp_path: Path) -> None:
-    wish = SshWish(("a",), ("no-such-ssh",))
+    engine = SshEngine(("a",), ("no-such-ssh",))
     job = JobDir(tmp_path)
     job.logs.mkdir()
-    hosts = SshHosts(wish, 2, job, SECRET, print, SystemClock())
+    hosts = engine.bring(brought(job, 2))
 
     with pytest.raises(UsageError, match="cannot run no-such-ssh: No such file"):
         hosts.start("10.0.0.1:7070")
     with pytest.raises(UsageError, match="cannot run no-such-ssh -G a"):
-        address_towards(wish)
+        address_towards(engine, (0, 0))
 
 
 def test_the_address_to_listen_at_is_the_one_that_leads_to_the_hosts(
@@ -212,7 +217,7 @@ def test_the_address_to_listen_at_is_the_one_that_leads_to_the_hosts(
 ) -> None:
     both = program(tmp_path, "echo user me; echo hostname 127.0.0.1; echo port 2222")
 
-    assert str(address_towards(SshWish(("a", "b"), both))) == "tcp:127.0.0.1:0"
+    assert str(address_towards(SshEngine(("a", "b"), both), (0, 0))) == "tcp:127.0.0.1:0"
 
 
 @pytest.mark.parametrize(
@@ -228,4 +233,4 @@ def test_where_no_one_address_is_known_it_is_to_be_named(
     told: str, why: str, tmp_path: Path
 ) -> None:
     with pytest.raises(UsageError, match=re.escape(why)):
-        address_towards(SshWish(("a", "b"), program(tmp_path, told)))
+        address_towards(SshEngine(("a", "b"), program(tmp_path, told)), (0, 0))

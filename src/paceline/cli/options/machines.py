@@ -1,0 +1,175 @@
+"""Options that say which other machines take part, and where they find this one."""
+
+import os
+import shlex
+from collections.abc import Mapping
+from typing import Annotated, NamedTuple
+
+import typer
+
+from paceline.errors import UsageError
+from paceline.launch.engines import (
+    Engine,
+    NoEngine,
+    SshEngine,
+    address_towards,
+    parse_hosts,
+)
+from paceline.launch.hosts import Capacity, Listening
+from paceline.launch.job import (
+    OwnWish,
+    candidates,
+    given_secret,
+    is_one_address,
+    listening_at,
+    own_anywhere,
+)
+from paceline.transport.address import TcpListening
+
+Listen = Annotated[
+    str | None,
+    typer.Option(
+        help="Let other machines join at this address of this machine: 10.0.0.1:7070."
+    ),
+]
+Network = Annotated[
+    str | None,
+    typer.Option(
+        help="With --listen :7070 or --hosts: at the one in this network or interface."
+    ),
+]
+Advertise = Annotated[
+    str | None,
+    typer.Option(
+        help="With --listen or --hosts: what others reach this machine by.",
+        show_default="the address that is listened at",
+    ),
+]
+Ports = Annotated[
+    str | None,
+    typer.Option(
+        help="With --listen or --hosts: listeners take ports of these: 7100-7199.",
+        show_default="any",
+    ),
+]
+AwaitHosts = Annotated[
+    int | None,
+    typer.Option(
+        help="With --listen: begin with so many machines, this one too.",
+        show_default="1, and all of --hosts",
+    ),
+]
+Hosts = Annotated[
+    str | None, typer.Option(help="Have these machines join, by ssh: a,b,me@c.")
+]
+Ssh = Annotated[
+    str | None,
+    typer.Option(help="With --hosts: ssh, and its options.", show_default="ssh"),
+]
+Remote = Annotated[
+    str | None,
+    typer.Option(
+        help='With --hosts: typed there first: "cd x && . venv/bin/activate".',
+        show_default="this folder, and this one's programs",
+    ),
+]
+Plain = Annotated[
+    bool,
+    typer.Option("--plain", help="With --listen: between machines without TLS."),
+]
+
+Own = tuple[str | None, str | None, str | None]
+
+
+class MachinesSaid(NamedTuple):
+    """What a command line says of other machines; None: nothing.
+
+    ``own``: --network, --advertise, --ports; ``ssh``: --hosts, --ssh, --remote.
+    """
+
+    listen: str | None
+    own: Own
+    await_hosts: int | None
+    ssh: tuple[str | None, str | None, str | None]
+    is_plain: bool
+
+    def listening(self, environment: Mapping[str, str] = os.environ) -> Listening | None:
+        """What other machines are let in by; None: this one is alone.
+
+        Raises:
+            UsageError: these options do not belong together, or say nothing.
+        """
+        engine = ssh_engine(*self.ssh)
+        if self.listen is None and isinstance(engine, NoEngine):
+            self._require_nothing()
+            return None
+        if self.await_hosts is not None and self.await_hosts < 1:
+            raise UsageError(f"--await-hosts: expected at least 1, got {self.await_hosts}")
+        address, ports = self._own_address(engine, environment)
+        return Listening(
+            address,
+            self.await_hosts,
+            given_secret(environment),
+            engine,
+            self.is_plain,
+            ports,
+            # What this machine's environment says is said of it alone.
+            their_ports=(0, 0) if self.own[2] is None else ports,
+        )
+
+    def _require_nothing(self) -> None:
+        if self.is_plain:
+            raise UsageError("--plain belongs to --listen: one machine's links stay on it")
+        if self.await_hosts is not None:
+            raise UsageError("--await-hosts belongs to --listen, where they join")
+        if any(said is not None for said in self.own):
+            raise UsageError(
+                "--network, --advertise and --ports belong to --listen or --hosts: one "
+                "machine's links stay on it"
+            )
+
+    def _own_address(
+        self, engine: Engine, environment: Mapping[str, str]
+    ) -> tuple[TcpListening, tuple[int, int]]:
+        """Where the launcher listens, and the ports for the others of this machine."""
+        is_named = self.listen is not None and is_one_address(self.listen)
+        wish = OwnWish.of(*self.own, environment, is_named=is_named)
+        plain = self.is_plain
+        if self.listen is not None:
+            found = listening_at(self.listen, wish, candidates(), is_plain=plain)
+        elif wish.network is not None or wish.advertise is not None:
+            found = own_anywhere("--hosts", wish, candidates(), is_plain=plain)
+        else:
+            assert isinstance(engine, SshEngine)
+            found = address_towards(engine, wish.ports)
+        return found, wish.ports
+
+
+def leading(listening: Listening | None) -> Listening:
+    """This machine has none of the work, which others have.
+
+    Raises:
+        UsageError: there can be no others.
+    """
+    if listening is None:
+        raise UsageError("who only leads belongs to --listen: others have the work")
+    return listening._replace(capacity=Capacity(servers=0, trainers=0))
+
+
+def ssh_engine(hosts: str | None, ssh: str | None, remote: str | None) -> Engine:
+    """Which machines are to join by ssh, and how.
+
+    Raises:
+        UsageError: these options do not belong together, or say nothing.
+    """
+    if hosts is None:
+        if ssh is not None or remote is not None:
+            raise UsageError("--ssh and --remote belong to --hosts, the machines that join")
+        return NoEngine()
+    try:
+        words = tuple(shlex.split(ssh if ssh is not None else "ssh"))
+    except ValueError as error:
+        raise UsageError(f"--ssh {ssh}: no words of a shell ({error})") from error
+    if not words:
+        raise UsageError("--ssh: expected a program and its options, got nothing")
+    return SshEngine(parse_hosts(hosts), words, remote or "")

@@ -1,0 +1,32 @@
+"""Who brings a job's other machines: each becomes a host of the job by ``paceline host``.
+
+::
+
+    engine     what any of them is asked for, and what it is given
+    children   machines by children of the launcher: a pipe with the secret, a log, an end
+    ssh        by ssh, one child for each
+
+An engine gives machines. Who lives, who has which data and what counts is decided without
+it, and nothing waits for its opinion.
+"""
+
+from typing import TYPE_CHECKING
+
+from paceline.lazy_names import loader
+
+if TYPE_CHECKING:
+    from paceline.launch.engines.engine import Brought, BroughtJob, Engine, NoEngine
+    from paceline.launch.engines.ssh import SshEngine, address_towards, parse_hosts
+
+_LAZY = {  # {name: the module that defines it}: a run needs one of them, or none
+    "Brought": "paceline.launch.engines.engine",
+    "BroughtJob": "paceline.launch.engines.engine",
+    "Engine": "paceline.launch.engines.engine",
+    "NoEngine": "paceline.launch.engines.engine",
+    "SshEngine": "paceline.launch.engines.ssh",
+    "address_towards": "paceline.launch.engines.ssh",
+    "parse_hosts": "paceline.launch.engines.ssh",
+}
+# Hidden from type checkers: a visible __getattr__ would make every misspelt name typed.
+if not TYPE_CHECKING:
+    __getattr__ = loader(__name__, _LAZY)

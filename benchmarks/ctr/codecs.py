@@ -97,8 +97,8 @@ def ratios_of(
         loss = judged(auc, "codec", lost(runs, codec))
         ratios.append(loss._replace(what="AUC lost"))
         for what in ("sent in a step", "the whole job"):
-            pair = (by_name[what, who_of(one)] for one in (codec, LOSSLESS))
-            ratios.append(compared(*pair))
+            with_it, without = (by_name[what, who_of(one)] for one in (codec, LOSSLESS))
+            ratios.append(compared(with_it, without))
     return sorted(ratios, key=lambda ratio: ratio.what)
 
 

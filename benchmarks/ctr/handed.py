@@ -61,7 +61,7 @@ def write_handed(folder: Path, handed: Handed) -> None:
     handed.batch_ids.tofile(folder / "ids.bin")
     handed.batch_labels.tofile(folder / "labels.bin")
     np.savez(folder / "held-out.npz", ids=handed.held_ids, labels=handed.held_labels)
-    layers = {}
+    layers = dict[str, Any]()
     for number, (weights, biases) in enumerate(handed.network):
         layers |= {f"w{number}": weights, f"b{number}": biases}
     np.savez(folder / "network.npz", **layers)

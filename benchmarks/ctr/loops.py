@@ -17,7 +17,7 @@ import argparse
 import json
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -105,7 +105,10 @@ def run_paceline(
 ) -> tuple[Model, Stopwatch]:
     """The same as a trainer of a job."""
     lr = plan.rows_lr or ROWS_LR[plan.rows]
-    rule = {"adam": paceline.Adam(lr=lr, steps="row"), "adagrad": paceline.Adagrad(lr=lr)}
+    rule: dict[str, Any] = {
+        "adam": paceline.Adam(lr=lr, steps="row"),
+        "adagrad": paceline.Adagrad(lr=lr),
+    }
     rows = paceline.Embedding(
         "rows",
         DIM,

@@ -22,6 +22,7 @@ import os
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch.utils.data import DataLoader, TensorDataset
@@ -52,7 +53,7 @@ def trained(model_name: str, session: paceline.Session | None, steps: int) -> li
     data: Iterator[Batch]
     if session is None:
         model = plain_of(model_name)
-        optimizer = Optimizers(model)
+        optimizer: Any = Optimizers(model)
         data = iter(DataLoader(TensorDataset(*records), kind.batch))
     else:
         model, _ = pair_of(model_name)

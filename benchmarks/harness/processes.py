@@ -182,7 +182,7 @@ def wait_modules(
     """
     with contextlib.ExitStack() as stack:
         running = {}
-        for role, words in reversed(arguments.items()):
+        for role, words in reversed(list(arguments.items())):
             output = stack.enter_context((folder / f"{role}.log").open("wb"))
             running[role] = subprocess.Popen(
                 [str(python), "-m", module, *words],
@@ -204,8 +204,8 @@ def wait_modules(
         elif running[ended].returncode:
             failure = f"{ended} ended with status {running[ended].returncode}"
     if failure:
-        words = [f"-- {role}:\n{_last_lines(folder / f'{role}.log')}" for role in arguments]
-        raise RuntimeError("\n".join([f"{module}: {failure}", *words]))
+        ends = [f"-- {role}:\n{_last_lines(folder / f'{role}.log')}" for role in arguments]
+        raise RuntimeError("\n".join([f"{module}: {failure}", *ends]))
 
 
 def _ended(first: str, running: "Mapping[str, subprocess.Popen[bytes]]") -> str:

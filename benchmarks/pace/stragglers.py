@@ -24,7 +24,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from benchmarks.harness.bench import Found, Run, bench, opt
-from benchmarks.harness.figures import Figure, Ratio, judged
+from benchmarks.harness.figures import Figure, Kind, Ratio, judged
 from benchmarks.harness.processes import job_config
 from benchmarks.harness.record import ROOT, say
 from benchmarks.pace.dial.replay import Rule
@@ -94,7 +94,7 @@ def figures_of(
     seconds, rate = f"seconds to a loss, {case.what}", f"records/s, {case.what}"
     figures = []
     for pace, found in runs.items():
-        kind = "peer" if pace == LOCKSTEP else "ours"
+        kind: Kind = "peer" if pace == LOCKSTEP else "ours"
         forecast = tuple(one.seconds for one in tuned[pace].seeds)
         figures += [
             Figure(seconds, pace, kind, "s", tuple(run.seconds for run in found)),

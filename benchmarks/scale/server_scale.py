@@ -111,8 +111,8 @@ def measure(trainers: int, times: int, seconds: float) -> Served:
         crowd.keep(LightTrainer.push, Pushed, 0.0)
         connected = process.memory_full_info().uss
         push, pull = (
-            measured_rates(process, partial(crowd.keep, *asked, seconds), times)
-            for asked in ((LightTrainer.push, Pushed), (LightTrainer.pull, Pulled))
+            measured_rates(process, partial(crowd.keep, say, answer, seconds), times)
+            for say, answer in ((LightTrainer.push, Pushed), (LightTrainer.pull, Pulled))
         )
         grown = process.memory_full_info().uss - connected
     slow = [_slow_growth(seconds) / _MIB for _ in range(times)]

@@ -71,7 +71,7 @@ def receive(sock: socket.socket, into: Bytes) -> None:
     Raises:
         EOFError: the other end has closed.
     """
-    view = memoryview(into)
+    view = memoryview(into)  # type: ignore[arg-type]  # the stub knows no buffers
     while view:
         count = sock.recv_into(view)
         if not count:

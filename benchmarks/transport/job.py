@@ -16,6 +16,7 @@ import json
 import statistics
 import time
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import nn
@@ -33,7 +34,10 @@ WARM = 0.2  # not counted, as a share
 
 def pull(protocol: TrainerProtocol) -> Act[None]:
     """Fetch part 0 from all servers, as the trainer's own pulls do."""
-    who = {"incarnation": protocol.incarnation, "timeline": protocol.timeline}
+    who: dict[str, Any] = {
+        "incarnation": protocol.incarnation,
+        "timeline": protocol.timeline,
+    }
     replies = yield Ask(dict.fromkeys(protocol.servers, Pull(**who, part=0)))
     for server, reply in replies.items():
         if not isinstance(reply, Pulled):
@@ -42,7 +46,7 @@ def pull(protocol: TrainerProtocol) -> Act[None]:
 
 def pull_seconds(session: paceline.Session, count: int) -> float:
     """The median seconds of a pull of part 0, from asking until its memory is settled."""
-    carrier = session.membership.carrier
+    carrier = session.membership.carrier  # type: ignore[attr-defined]  # not for users
     seconds = []
     for _ in range(count):
         began_s = time.perf_counter()

@@ -5,7 +5,7 @@ Pure.
 
 import math
 import statistics
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from benchmarks.pace.dial.problem import Stream
 from benchmarks.pace.dial.replay import Rule, replay
@@ -88,7 +88,7 @@ def _aged(pace: str, rule: Rule, seeds: int, updates: int) -> dict[int, Aged]:
     written = parse_pace(pace)
     fresh = 0  # the place of the rate that is best at age 0
     for age in AGES:
-        trials, losses = [], []
+        trials, losses = [], list[Any]()
         for seed in range(seeds):
             stream = Stream(BATCH, seed)
             looks = list(replay(forced(updates, age), written, rule, stream, seed, EVERY))

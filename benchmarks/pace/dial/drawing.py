@@ -13,6 +13,7 @@ from paceline.watch.draw import COLORS, INK, STYLE, import_pyplot
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 MOMENTS_S = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 LINES = ("-", "--", ":")
@@ -38,7 +39,7 @@ def draw(table: Table, how: str, picture: Path) -> None:
         pyplot.close(figure)
 
 
-def _bars(table: Table, figure: "object") -> None:
+def _bars(table: Table, figure: "Figure") -> None:
     """A panel for each place, a bar for each series; what never came is said."""
     places = list(next(iter(table.values.values())))
     axes = figure.subplots(1, len(places), sharey=True)
@@ -62,7 +63,7 @@ def _bars(table: Table, figure: "object") -> None:
     axes[0].tick_params(axis="y", length=0, labelcolor=INK)
 
 
-def _panels(table: Table, figure: "object") -> None:
+def _panels(table: Table, figure: "Figure") -> None:
     """A panel for each series, all over the same places."""
     axes = figure.subplots(1, len(table.values))
     for n, (axis, (name, points)) in enumerate(
@@ -74,7 +75,7 @@ def _panels(table: Table, figure: "object") -> None:
         axis.set_ylim(bottom=0)
 
 
-def _pairs(table: Table, figure: "object") -> None:
+def _pairs(table: Table, figure: "Figure") -> None:
     """A panel for each measure, a line for each way; what has no number has no point."""
     measures: dict[str, list[str]] = {}  # {measure: its series}
     for name in table.values:
@@ -90,7 +91,7 @@ def _pairs(table: Table, figure: "object") -> None:
     axes[0].legend(frameon=False, fontsize=8.5)
 
 
-def _chances(table: Table, figure: "object") -> None:
+def _chances(table: Table, figure: "Figure") -> None:
     """Shares that grow with time."""
     axis = figure.subplots()
     for n, (name, points) in enumerate(table.values.items()):
@@ -121,7 +122,7 @@ def _line(
     axis.set_xticks(places, list(points))
 
 
-_WAYS: dict[str, Callable[[Table, "object"], None]] = {
+_WAYS: dict[str, Callable[[Table, "Figure"], None]] = {
     "bars": _bars,
     "panels": _panels,
     "pairs": _pairs,

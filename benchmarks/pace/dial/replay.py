@@ -9,7 +9,7 @@ Pure.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple, final
+from typing import Any, NamedTuple, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -114,12 +114,12 @@ class _Inner:
     def sum(self, one: Contribution, history: _History) -> Values:
         """The sum of its batches' gradients."""
         found = [self._stream.gradient(history[c.base], c.batch) for c in one.computed]
-        return sum(found[1:], start=found[0]) if found else np.float32(0)
+        return sum(found[1:], start=found[0]) if found else np.zeros_like(self._rates)
 
     def delta(self, one: Contribution, history: _History) -> Values:
         """How far its own steps lead back: a gradient for the outer step."""
         if not one.computed:
-            return np.float32(0)
+            return np.zeros_like(self._rates)
         begin = values = history[one.computed[0].base]
         for batch, _ in one.computed:
             gradient = self._stream.gradient(values, batch)
@@ -141,8 +141,8 @@ class _Outer:
         if local is None:
             self._rates, self._momentum, self._is_nesterov = rates, momentum, False
         else:
-            hyper = outer_step(local)
-            self._rates = np.float32(hyper["lr"])
+            hyper: Any = outer_step(local)  # numbers all
+            self._rates = np.asarray(hyper["lr"], begin.dtype)
             self._momentum = float(hyper["momentum"])
             self._is_nesterov = bool(hyper["nesterov"])
 

@@ -163,7 +163,7 @@ class _Job:
         self._plan, self._agenda = plan, Agenda()
         self._moments = _Moments(self._agenda)
         coordinator = Coordinator(self._agenda, plan, self._decided)
-        server = Server(self._agenda, plan, coordinator, self._moments)
+        server = Server(self._agenda, plan, coordinator, self._moments)  # type: ignore[arg-type]  # asked like a gauge
         self._watched = _Watched(server, self._agenda)
         self._place = ForecastPlace(self._agenda, plan, coordinator, self._watched, Gauge())  # type: ignore[arg-type]  # asked like a server
         self._applied: dict[int, Contribution] = {}  # {version: the push that made it}

@@ -10,7 +10,7 @@ import math
 import statistics
 from collections import deque
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from benchmarks.pace.dial.problem import Stream
 from benchmarks.pace.dial.replay import Look, Rule, replay
@@ -122,7 +122,7 @@ def first_reached(
         recent.append(look)
         while recent[0].batches <= look.batches - SMOOTHED:
             recent.popleft()
-        means = sum(one.losses for one in recent) / len(recent)
+        means: Any = sum(one.losses for one in recent) / len(recent)
         for n in range(num_rates):
             if found[n] is NEVER and means[n] <= target:
                 found[n] = Reached(look.at_s, look.updates, look.batches)

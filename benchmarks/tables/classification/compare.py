@@ -111,7 +111,8 @@ def run_floor(plan: Plan, place: Path, run: Run) -> Fitted:
     told = {"data": plan.data, "seed": plan.seed, "ridge": plan.ridge}
     words = flags_of(**told, iterations=aimed, out=out)
     run.script(FLOOR, place, words)
-    return Fitted(*json.loads(out.read_text(encoding="utf-8")), aimed)
+    seconds, used_s, loss = json.loads(out.read_text(encoding="utf-8"))
+    return Fitted(seconds, used_s, loss, aimed)
 
 
 def run_ours(chosen: Candidate, plan: Plan, place: Path, run: Run) -> Fitted:

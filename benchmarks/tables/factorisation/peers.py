@@ -72,7 +72,7 @@ def fit_surprise(data: dict[str, Array], flags: argparse.Namespace, epochs: int)
     """SVD: biases and factors by plain steps along the ratings, user by user."""
     from surprise import SVD, Trainset  # noqa: PLC0415  (as above)
 
-    users, items = ({} for _ in range(2))
+    users, items = dict[int, Any](), dict[int, Any]()
     for user, item, value in zip(
         *(data[name].tolist() for name in ("users", "items", "values")), strict=True
     ):

@@ -48,7 +48,7 @@ def tick_asked(book: Book, asker: Asker, message: Tick) -> None:
         reply_ticked(book, asker.role, asker.ticket, message)
     elif is_in_time(book.durable, message) and may_tick(book.durable, message):
         book.deadlines.stopped(message.incarnation, message.records, book.now)
-        book.rounds.tick(asker.role, message)
+        book.rounds.tick(asker.role, message, book.now)
         key = (message.incarnation, message.part)
         book.park(book.questions.ticks, key, asker, message)
     elif message.round <= part.round and backups_of(part.plan.spec.pace):

@@ -194,6 +194,7 @@ class RoundCommitted(Outcome, frozen=True):
 
     ``mid_step`` are the incarnations whose step goes on with another part, of all that
     ``ticked`` the round. ``records`` of the job are acknowledged, its own among them.
+    ``came_s``: when each contributor came, in seconds since the first of all who did.
     """
 
     part: int
@@ -202,6 +203,7 @@ class RoundCommitted(Outcome, frozen=True):
     ticked: tuple[int, ...] = ()
     mid_step: tuple[int, ...] = ()
     records: int = 0
+    came_s: tuple[float, ...] = ()
 
 
 class StepCommitted(Outcome, frozen=True):

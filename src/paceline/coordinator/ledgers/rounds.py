@@ -27,7 +27,7 @@ exchange of the same members the same.
 Pure.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import final
 
 from paceline.coordinator.durable import Durable
@@ -54,6 +54,14 @@ def _is_uneven(state: Durable) -> bool:
     return any(record.lease.edges for record in state.queue.pending.values())
 
 
+def _since_first(
+    came_s: Mapping[str, float], contributions: Sequence[Contribution]
+) -> tuple[float, ...]:
+    """When each of them came, since the first of all who did; to a tenth of a ms."""
+    first_s = min(came_s.values())
+    return tuple([round(came_s[one.trainer] - first_s, 4) for one in contributions])
+
+
 @final
 class Rounds:
     """Who has come to the open round of each synchronous part, of all who hold a lease.
@@ -66,6 +74,7 @@ class Rounds:
     def __init__(self) -> None:
         self.open: dict[int, dict[str, Tick]] = {}
         self.meets: dict[int, dict[str, Meet]] = {}
+        self._came_s: dict[int, dict[str, float]] = {}  # {part: {trainer: when}}
         self._quorums: dict[int, Quorum] = {}  # {part: when who came}
         self._went_on_s: dict[str, float] = {}  # {trainer: since when it computes}
 
@@ -73,21 +82,25 @@ class Rounds:
         """A trainer that held no lease has one, and goes to work."""
         self._went_on_s[trainer] = now_s
 
-    def tick(self, trainer: str, tick: Tick) -> None:
+    def tick(self, trainer: str, tick: Tick, now_s: float) -> None:
         """A trainer has come to the open round, with a prepared push or without."""
         self.open.setdefault(tick.part, {})[trainer] = tick
+        self._came_s.setdefault(tick.part, {}).setdefault(trainer, now_s)
 
     def drop(self, trainer: str) -> None:
         """A trainer is lost or gone, or has given its leases back: its ticks are void."""
         self._went_on_s.pop(trainer, None)
         for ticks in self.open.values():
             ticks.pop(trainer, None)
+        for came_s in self._came_s.values():
+            came_s.pop(trainer, None)
         for here in self.meets.values():
             here.pop(trainer, None)
 
     def clear(self) -> None:
         """All open rounds are void (a return to a cut)."""
         self.open.clear()
+        self._came_s.clear()
         self.meets.clear()
         self._quorums.clear()
         self._went_on_s.clear()
@@ -147,6 +160,7 @@ class Rounds:
             if tick.is_prepared
         ]
         del self.open[part]
+        came_s = self._came_s.pop(part)
         self.meets.pop(part, None)
         if part in self._quorums:
             self._quorums[part].closed()
@@ -158,6 +172,7 @@ class Rounds:
             tuple(sorted([tick.incarnation for tick in ticks.values()])),
             tuple(sorted([t.incarnation for t in ticks.values() if not t.ends_step])),
             count_records() + total,
+            _since_first(came_s, contributions),
         )
 
     def without_exchange(self, part: int) -> set[str]:
@@ -176,6 +191,7 @@ class Rounds:
     def void(self, part: int, trainer: str) -> None:
         """What a trainer has ticked is no exchange of those who are here: it is void."""
         self.open.get(part, {}).pop(trainer, None)
+        self._came_s.get(part, {}).pop(trainer, None)
 
     def missing_to_meet(self, part: int, state: Durable) -> set[str]:
         """Participants that have not come to exchange values for the open round."""

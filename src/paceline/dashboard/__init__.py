@@ -1,0 +1,20 @@
+"""The window: a page that answers who waits for whom.
+
+::
+
+    web        the server on this machine's loopback, and a report as one file
+    door       who may look                                                  (pure)
+    observer   asks the coordinator once a second, reads the events
+    picture    what is shown                                                 (pure)
+    lanes      who was there, and what happened                              (pure)
+    series     numbers over time, as many as a screen has dots               (pure)
+    tail       the lines of an event log as they come
+    page/      what a browser gets: HTML, style, script, and uPlot (MIT)
+
+It is a process of its own: a page that is open costs the coordinator one question a second.
+"""
+
+from paceline.dashboard.observer import Observer
+from paceline.dashboard.web import open_dashboard, report_of, serve
+
+__all__ = ["Observer", "open_dashboard", "report_of", "serve"]

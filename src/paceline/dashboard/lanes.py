@@ -1,0 +1,126 @@
+"""A lane for each role: when it was there, when it died, when it came back.
+
+What happens to the job as a whole (cuts, returns to one, another pace, other numbers of
+trainers) are marks of a lane that belongs to nobody.
+
+Pure.
+"""
+
+from collections import deque
+from typing import Any, NamedTuple, final
+
+MOST_SPANS = 100  # of a lane: what lies before is forgotten, and said
+MOST_LANES = 64
+MOST_MARKS = 400
+
+_JOINED = {"TrainerJoined": "trainer", "ServerJoined": "server"}
+_LOST = {"TrainerLost": "trainer", "ServerLost": "server"}
+
+
+class Span(NamedTuple):
+    """A role was there from ``begin_s`` on; ``end`` says why it was no longer."""
+
+    begin_s: float
+    end_s: float | None = None
+    end: str = ""  # "died", "left"; empty: it is there
+    why: str = ""
+
+
+class JobMark(NamedTuple):
+    """Something has happened to the job."""
+
+    at_s: float
+    kind: str  # "cut", "return", "pace", "scale", "resumed"
+    text: str
+
+
+@final
+class Lanes:
+    """All lanes, as the events of a job tell them."""
+
+    def __init__(self) -> None:
+        self.marks: deque[JobMark] = deque(maxlen=MOST_MARKS)
+        self.left_out = 0  # roles that have no lane
+        self._spans: dict[str, deque[Span]] = {}
+        self._num_runs = 0
+
+    def add(self, at_s: float, event: dict[str, Any]) -> None:
+        """Take note of an event, so many seconds after the first.
+
+        Raises:
+            KeyError: it lacks what events of its name have.
+        """
+        name = str(event["event"])
+        if name in _JOINED:
+            self._begin(str(event[_JOINED[name]]), at_s)
+        elif name in _LOST:
+            self._lose(str(event[_LOST[name]]), at_s, event)
+        elif name == "TrainerLeft":
+            self._end(str(event["trainer"]), at_s, "left", "")
+        elif name == "RunBegun":
+            self._begin_run(at_s, event)
+        elif (told := _told(name, event)) is not None:
+            self.marks.append(JobMark(at_s, *told))
+
+    def close(self, at_s: float) -> None:
+        """The job is over: who is there still leaves."""
+        for role in self._spans:
+            self._end(role, at_s, "left", "")
+
+    def as_list(self) -> list[dict[str, Any]]:
+        """All lanes, trainers first."""
+        order = sorted(
+            self._spans, key=lambda role: (role.startswith("server"), _key(role))
+        )
+        return [
+            {"id": role, "spans": [list(span) for span in self._spans[role]]}
+            for role in order
+        ]
+
+    def _begin(self, role: str, at_s: float) -> None:
+        if role not in self._spans:
+            if len(self._spans) >= MOST_LANES:
+                self.left_out += 1
+                return
+            self._spans[role] = deque(maxlen=MOST_SPANS)
+        self._end(role, at_s, "replaced", "")
+        self._spans[role].append(Span(at_s))
+
+    def _lose(self, role: str, at_s: float, event: dict[str, Any]) -> None:
+        why = f"{event['kind']}: {event['reason']}"
+        self._end(role, at_s, "died", why)
+        if role.startswith("server"):
+            text = f"{role} was lost: all return to the last checkpoint"
+            self.marks.append(JobMark(at_s, "return", text))
+
+    def _end(self, role: str, at_s: float, end: str, why: str) -> None:
+        spans = self._spans.get(role)
+        if spans and spans[-1].end_s is None:
+            spans[-1] = spans[-1]._replace(end_s=at_s, end=end, why=why)
+
+    def _begin_run(self, at_s: float, event: dict[str, Any]) -> None:
+        self._num_runs += 1
+        if self._num_runs > 1:
+            self.close(at_s)
+            cut = event.get("cut")
+            text = "the job is gone on with" + ("" if cut is None else f" from cut {cut}")
+            self.marks.append(JobMark(at_s, "resumed", text))
+
+
+def _told(name: str, event: dict[str, Any]) -> tuple[str, str] | None:
+    """What an event means to the job: of which kind, and in words."""
+    if name == "CutCommitted":
+        return "cut", f"checkpoint {event['cut']} is durable"
+    if name in {"TimelineLeft", "CutSkipped"}:
+        return "return", f"all return to a checkpoint: {event['reason']}"
+    if name == "PaceChanged":
+        paces = ", ".join(sorted(set(map(str, event["paces"].values()))))
+        return "pace", f"the pace is {paces}"
+    if name == "Scaled":
+        return "scale", f"{event['trainers']} trainers are wanted"
+    return None
+
+
+def _key(role: str) -> tuple[str, int]:
+    kind, _, number = role.rpartition("-")
+    return kind, int(number) if number.isdigit() else 0

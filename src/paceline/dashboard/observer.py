@@ -1,0 +1,131 @@
+"""Looks at a job once a second: its coordinator, its events, and how it has ended.
+
+::
+
+    a thread asks    how does the job stand; it may wait for an answer
+    a thread tells   reads the events, and makes a beat: the picture as JSON, for all pages
+
+The coordinator hears one question a second, however many pages are open.
+
+Waits: two threads of its own, for the coordinator (with a bound) and for the file system.
+"""
+
+import threading
+from contextlib import suppress
+from typing import Any, NamedTuple, final
+
+import msgspec
+
+from paceline.dashboard.picture import Picture
+from paceline.dashboard.tail import Tail
+from paceline.errors import PacelineError
+from paceline.launch.job import (
+    OBSERVER,
+    JobDir,
+    JobDoor,
+    Wires,
+    call_running,
+    running_job,
+)
+from paceline.messages.watching import AskStatus, JobStatus
+from paceline.timing import Clock
+
+EVERY_S = 1.0
+CLOSE_S = 6.0  # longer than an answer is waited for
+
+Known = dict[str, tuple[int, int]]  # how much of which curve
+
+
+class Beat(NamedTuple):
+    """The picture without curves as JSON, and the how-manieth it is."""
+
+    number: int
+    now: bytes
+
+
+@final
+class Observer:
+    """A job that is looked at."""
+
+    def __init__(self, job: JobDir | JobDoor, name: str, clock: Clock) -> None:
+        """Nothing is asked yet."""
+        self._job, self._clock = job, clock
+        self._picture = Picture(name)  # guarded by the lock
+        self._lock = threading.Lock()
+        self._stop = threading.Event()
+        self._is_over = False
+        self._tail = Tail(job.events) if isinstance(job, JobDir) else None
+        self._beat = Beat(0, b"{}")
+        self._threads = [
+            threading.Thread(target=run, name=f"paceline-{name}", daemon=True)
+            for run, name in ((self._ask, "asking"), (self._tell, "telling"))
+        ]
+
+    def start(self) -> None:
+        """Look from now on."""
+        for thread in self._threads:
+            thread.start()
+
+    def close(self) -> None:
+        """Look no more."""
+        self._stop.set()
+        for thread in self._threads:
+            if thread.ident is not None:
+                thread.join(CLOSE_S)
+        if self._tail is not None:
+            self._tail.close()
+
+    @property
+    def beat(self) -> Beat:
+        """The last one."""
+        return self._beat
+
+    def curves(self, known: Known) -> dict[str, Any]:
+        """Points that are new to a page, which knows so many; it knows them from now on."""
+        with self._lock:
+            return self._picture.curves(known)
+
+    def look(self) -> None:
+        """Read what has been written, and make a beat of it: what the thread does."""
+        self._read()
+        with self._lock:
+            now = self._picture.now(self._clock.now_s())
+        self._beat = Beat(self._beat.number + 1, msgspec.json.encode(now))
+
+    def _ask(self) -> None:
+        while not self._stop.is_set() and not self._is_over:
+            with suppress(PacelineError):  # that it is silent is seen
+                if (status := self._status()) is not None:
+                    with self._lock:
+                        self._picture.note_status(status, self._clock.now_s())
+            self._stop.wait(EVERY_S)
+
+    def _status(self) -> JobStatus | None:
+        running = running_job(self._job, self._clock)
+        if running is None:
+            return None
+        answer = call_running(running, OBSERVER, AskStatus(), Wires.observe, self._clock)
+        return answer if isinstance(answer, JobStatus) else None
+
+    def _tell(self) -> None:
+        while not self._stop.is_set():
+            self.look()
+            self._stop.wait(EVERY_S)
+
+    def _read(self) -> None:
+        while self._tail is not None and (events := self._tail.read()):
+            with self._lock:
+                for event in events:
+                    with suppress(ArithmeticError, KeyError, TypeError, ValueError):
+                        self._picture.note_event(event)
+        self._look_for_end()
+
+    def _look_for_end(self) -> None:
+        if self._is_over or not isinstance(self._job, JobDir):
+            return
+        with suppress(PacelineError):  # a file is damaged: it is as if it were not there
+            summary = self._job.read_summary()
+            if summary is not None:
+                with self._lock:
+                    self._picture.note_end(summary, self._job.read_status())
+                self._is_over = True

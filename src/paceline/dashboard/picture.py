@@ -1,0 +1,241 @@
+"""What a dashboard shows of a job: from its events, and from how it says it stands.
+
+::
+
+    events    lanes, numbers over time: they are there when the job is not any more
+    status    the head, roles, the queue, clocks, who is waited for
+
+A picture is plain JSON. Pages know the points of curves already, and are sent what is new.
+
+Pure: time is an argument.
+"""
+
+import statistics
+from collections.abc import Sequence
+from typing import Any, final
+
+from paceline.config import SSP, parse_pace
+from paceline.dashboard.lanes import Lanes
+from paceline.dashboard.rounds import LastRounds
+from paceline.dashboard.series import Series
+from paceline.errors import UsageError
+from paceline.messages.waits import named
+from paceline.messages.watching import JobStatus, ProcessStatus
+from paceline.watch.pulse import Rate, waited_for, worked_off
+
+MOST_ROLES = 24  # in the table; of more, those that are waited for, wait, or are slow
+MOST_CURVES = 16  # numbers that scripts log
+SMOOTHED_S = 0.25  # numbers that are logged within are one point
+MOST_OWN = 12  # trainers that have curves of their own
+
+Facts = dict[str, Any]
+
+
+@final
+class Picture:
+    """A job as it is known; fed by an observer, one thread at a time."""
+
+    def __init__(self, name: str) -> None:
+        """Nothing is known yet; ``name`` is what users call the job."""
+        self._name = name
+        self._lanes, self._rounds = Lanes(), LastRounds()
+        self._curves: dict[str, Series] = {}  # {name: points}
+        self._rate = Rate()
+        self._start_t: float | None = None
+        self._at_s = 0.0  # of the last event
+        self._cut_s: float | None = None
+        self._progress: tuple[float, int] | None = None
+        self._status: JobStatus | None = None
+        self._heard_s = 0.0  # by the observer's clock
+        self._ended: dict[str, Any] | None = None
+
+    def note_event(self, event: Facts) -> None:
+        """Take note of a line of ``events.jsonl``.
+
+        Raises:
+            ArithmeticError, KeyError, TypeError, ValueError: it is none that is known.
+        """
+        t, name = float(event["t"]), str(event["event"])
+        if self._start_t is None:
+            self._start_t = t
+        if name == "EventsMoved":
+            self._start_t = float(event["began"])
+        self._at_s = max(self._at_s, t - self._start_t)  # clocks may be set back
+        self._lanes.add(self._at_s, event)
+        if name == "progress":
+            self._note_progress(event)
+        elif name == "log":
+            for metric, value in event["numbers"].items():
+                if value is not None:
+                    self._curve(str(metric), float(value), SMOOTHED_S)
+        elif name == "RoundCommitted":
+            self._rounds.add(self._at_s, event)
+        elif name == "CutCommitted":
+            self._cut_s = self._at_s
+        elif name == "closed":
+            self._lanes.close(self._at_s)
+
+    def note_status(self, status: JobStatus, now_s: float) -> None:
+        """Take note of how the job stands."""
+        self._status, self._heard_s = status, now_s
+        self._rate.note(status, now_s)
+
+    def note_end(self, summary: Facts, status: JobStatus | None) -> None:
+        """The job is over: how it ended, and how it stood then, if that is known."""
+        self._ended = summary
+        self._lanes.close(self._at_s)
+        if status is not None:
+            self._status = status
+
+    def now(self, now_s: float) -> Facts:
+        """All but the curves."""
+        status = self._status
+        processes = () if status is None or self._ended else status.processes
+        return {
+            "head": self._head(now_s),
+            "queue": None if status is None else _queue(status),
+            "waits": _waits(processes),
+            "rounds": self._rounds.as_list(),
+            "straggler": None if self._ended else self._rounds.straggler(),
+            "roles": _roles(processes),
+            "more_roles": max(0, len(processes) - MOST_ROLES),
+            "clocks": _clocks(processes, "" if status is None else status.pace),
+            "lanes": self._lanes.as_list(),
+            "lanes_left_out": self._lanes.left_out,
+            "marks": [list(mark) for mark in self._lanes.marks],
+            "at_s": round(self._at_s, 2),
+        }
+
+    def curves(self, known: dict[str, tuple[int, int]]) -> dict[str, Any]:
+        """Points that are new to who knows so many of each: {name: (halvings, number)}."""
+        told = {}
+        for name, series in self._curves.items():
+            if self._ended is not None:
+                series.complete()
+            points = series.since(*known.get(name, (0, 0)))
+            if points.seconds or name not in known:
+                told[name] = list(points)
+                known[name] = (points.halvings, points.first + len(points.seconds))
+        return told
+
+    def _note_progress(self, event: Facts) -> None:
+        records, last = int(event["records"]), self._progress
+        self._progress = (self._at_s, records)
+        if last is None or self._at_s <= last[0]:
+            return
+        rate = max(0, records - last[1]) / (self._at_s - last[0])
+        self._curve("records/s", rate)
+
+    def _curve(self, name: str, value: float, smoothed_s: float = 0.0) -> None:
+        series = self._curves.get(name)
+        if series is None:
+            if len(self._curves) > MOST_CURVES:
+                return
+            series = self._curves[name] = Series(smoothed_s)
+        series.add(self._at_s, value)
+
+    def _head(self, now_s: float) -> Facts:
+        status, ended = self._status, self._ended
+        head: Facts = {"name": self._name, "state": "not heard of", "silent_s": None}
+        if status is not None:
+            done, total = worked_off(status)
+            rate = self._rate.per_second()
+            is_known = total > 0 and rate > 0 and ended is None
+            head |= {
+                "state": status.state,
+                "kind": status.kind,
+                "pace": status.pace,
+                "changing": status.changing,
+                "trouble": None if status.trouble is None else status.trouble.text,
+                "epoch": status.queue.epoch + 1,
+                "records": done,
+                "total": total,
+                "rate": round(rate, 1),
+                "left_s": round((total - done) / rate) if is_known else None,
+                "metrics": status.metrics,
+                "timeline": status.timeline,
+                "cut": status.cut,
+                "silent_s": round(now_s - self._heard_s, 1),
+            }
+        if self._cut_s is not None:
+            head["cut_age_s"] = round(self._at_s - self._cut_s)
+        if ended is not None:
+            head |= {
+                "state": ended.get("status", "ended"),
+                "reason": ended.get("reason", ""),
+                "rate": ended.get("records_per_second"),
+                "seconds": ended.get("seconds"),
+                "silent_s": None,
+                "is_over": True,
+            }
+        return head
+
+
+def _queue(status: JobStatus) -> Facts:
+    queue = status.queue
+    return {name: getattr(queue, name) for name in ("todo", "pending", "done", "failed")}
+
+
+def _waits(processes: Sequence[ProcessStatus]) -> list[Facts]:
+    return [
+        {
+            "whom": role,
+            "by": named(by),
+            "kind": longest.kind,
+            "reason": longest.reason,
+            "since_s": round(longest.since_s, 1),
+        }
+        for role, by, longest in waited_for(processes)
+    ]
+
+
+def _roles(processes: Sequence[ProcessStatus]) -> list[Facts]:
+    """Those that tell most, in the order of the status."""
+    whom = {role for role, _, _ in waited_for(processes)}
+    slow = min((p.clock for p in processes if p.role == "trainer"), default=0)
+    weight = {p.id: _weight(p, whom, slow) for p in processes}
+    chosen = sorted(processes, key=lambda p: -weight[p.id])[:MOST_ROLES]
+    kept = {p.id for p in chosen}
+    return [
+        {
+            **{name: getattr(p, name) for name in ("id", "role", "host", "pid", "state")},
+            **{name: getattr(p, name) for name in ("incarnation", "clock", "records")},
+            "is_waited_for": p.id in whom,
+            "wait": None
+            if p.wait is None
+            else {
+                "kind": p.wait.kind,
+                "whom": p.wait.named(),
+                "reason": p.wait.reason,
+                "since_s": round(p.wait.since_s, 1),
+            },
+        }
+        for p in processes
+        if p.id in kept
+    ]
+
+
+def _weight(process: ProcessStatus, whom: set[str], slowest: int) -> float:
+    if process.id in whom:
+        return 4.0
+    if process.role != "trainer":
+        return 3.0
+    if process.state not in {"running", "waiting"}:
+        return 2.0
+    return 1.0 if process.clock == slowest else 0.0
+
+
+def _clocks(processes: Sequence[ProcessStatus], pace: str) -> Facts:
+    """Where trainers are, by name or as a band, and how far one may be ahead."""
+    clocks = {p.id: p.clock for p in processes if p.role == "trainer" and p.clock}
+    bound = None
+    try:
+        spec = parse_pace(pace)
+        bound = spec.staleness if isinstance(spec, SSP) else None
+    except UsageError:  # that of several parts, or one that was never said
+        pass
+    if len(clocks) <= MOST_OWN:
+        return {"of": clocks, "bound": bound}
+    values = sorted(clocks.values())
+    cuts = statistics.quantiles(values, n=4)
+    return {"band": [values[0], *cuts, values[-1]], "number": len(values), "bound": bound}

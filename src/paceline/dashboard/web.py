@@ -1,0 +1,199 @@
+"""The dashboard as a web server on this machine's loopback, and a picture as one file.
+
+::
+
+    /         the page: no script, style or picture comes from elsewhere
+    /beats    server-sent events: the picture once a second, and what is new of its curves
+
+Waits: the main thread, until it is told to stop.
+"""
+
+import asyncio
+import secrets
+import socket
+from collections.abc import AsyncIterator, Callable
+from importlib import resources
+from typing import TYPE_CHECKING, Any, NamedTuple, final
+
+import msgspec
+
+from paceline.dashboard.door import HEADERS, Visit, VisitError, admit, cookie_name
+from paceline.dashboard.observer import Known, Observer
+from paceline.errors import UsageError
+
+if TYPE_CHECKING:
+    from starlette.applications import Starlette
+    from starlette.requests import Request
+    from starlette.responses import Response
+    from starlette.types import ASGIApp, Receive, Scope, Send
+
+FILES = {  # {path: (file, type)}
+    "/": ("page.html", "text/html; charset=utf-8"),
+    "/icon.svg": ("icon.svg", "image/svg+xml"),
+    "/page.css": ("page.css", "text/css; charset=utf-8"),
+    "/page.js": ("page.js", "text/javascript; charset=utf-8"),
+    "/uplot.css": ("uplot.css", "text/css; charset=utf-8"),
+    "/uplot.js": ("uplot.js", "text/javascript; charset=utf-8"),
+}
+LOOPBACK = "127.0.0.1"
+_ICON = '<link rel="icon" href="icon.svg" type="image/svg+xml">\n'
+LOOK_S = 0.1  # whether there is a new beat
+MOST_PAGES = 64
+
+
+class Opened(NamedTuple):
+    """Where a dashboard is, and what opens it."""
+
+    socket: socket.socket
+    port: int
+    token: str
+
+    @property
+    def url(self) -> str:
+        """What is to be opened in a browser; it holds the token."""
+        return f"http://{LOOPBACK}:{self.port}/?token={self.token}"
+
+
+def open_dashboard(port: int) -> Opened:
+    """Take a port of the loopback; 0: any.
+
+    Raises:
+        UsageError: it is taken, or ``paceline[dashboard]`` is not installed.
+    """
+    try:
+        import starlette  # noqa: F401, PLC0415  (an extra)
+        import uvicorn  # noqa: F401, PLC0415
+    except ImportError as error:
+        raise UsageError(
+            f"a dashboard needs {error.name}: pip install paceline[dashboard]"
+        ) from error
+    taken = socket.socket()
+    try:
+        taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        taken.bind((LOOPBACK, port))
+    except OSError as error:
+        taken.close()
+        raise UsageError(f"--port {port}: {error.strerror}") from error
+    return Opened(taken, taken.getsockname()[1], secrets.token_urlsafe(24))
+
+
+def serve(opened: Opened, observer: Observer) -> None:
+    """Answer visits until SIGINT or SIGTERM."""
+    import uvicorn  # noqa: PLC0415  (an extra)
+
+    def is_stopping() -> bool:
+        return server.should_exit
+
+    config = uvicorn.Config(
+        Door(app_of(observer, is_stopping), opened.port, opened.token),
+        log_level="error",
+        access_log=False,
+        lifespan="off",
+        timeout_graceful_shutdown=2,
+        limit_concurrency=MOST_PAGES,
+        server_header=False,
+    )
+    server = uvicorn.Server(config)
+    server.run(sockets=[opened.socket])
+
+
+def app_of(observer: Observer, is_stopping: Callable[[], bool]) -> "Starlette":
+    """The pages of an observer; streams end once ``is_stopping``."""
+    from starlette.applications import Starlette  # noqa: PLC0415  (an extra)
+    from starlette.responses import Response, StreamingResponse  # noqa: PLC0415
+    from starlette.routing import Route  # noqa: PLC0415
+
+    async def stream() -> AsyncIterator[bytes]:
+        known: Known = {}
+        last = 0
+        while not is_stopping():
+            beat = observer.beat
+            if beat.number != last:
+                last = beat.number
+                curves = msgspec.json.encode(observer.curves(known))
+                told = b'{"now":' + beat.now + b',"curves":' + curves + b"}"
+                yield b"event: beat\ndata: " + told + b"\n\n"
+            await asyncio.sleep(LOOK_S)
+
+    async def beats(_: "Request") -> "Response":
+        return StreamingResponse(stream(), media_type="text/event-stream")
+
+    def page(name: str, kind: str) -> Callable[["Request"], "Response"]:
+        body = _file(name)
+
+        def answer(_: "Request") -> "Response":
+            return Response(body, media_type=kind)
+
+        return answer
+
+    routes = [Route(path, page(*file)) for path, file in FILES.items()]
+    return Starlette(routes=[*routes, Route("/beats", beats)])
+
+
+@final
+class Door:
+    """Lets in whom `admit` does, before anything else sees a request."""
+
+    def __init__(self, app: "ASGIApp", port: int, token: str) -> None:
+        """For visits at a port, by whoever has the token."""
+        self._app, self._port, self._token = app, port, token
+
+    async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
+        """An ASGI application."""
+        from starlette.datastructures import MutableHeaders  # noqa: PLC0415  (an extra)
+        from starlette.requests import Request  # noqa: PLC0415
+        from starlette.responses import PlainTextResponse, RedirectResponse  # noqa: PLC0415
+
+        if scope["type"] != "http":
+            return
+
+        async def send_closed(message: Any) -> None:  # noqa: ANN401  (ASGI's own)
+            if message["type"] == "http.response.start":
+                MutableHeaders(scope=message).update(HEADERS)
+            await send(message)
+
+        request = Request(scope)
+        answer: ASGIApp = self._app
+        try:
+            if admit(self._visit(request), self._port, self._token):
+                answer = opened = RedirectResponse(request.url.path, 303)
+                opened.set_cookie(
+                    cookie_name(self._port), self._token, httponly=True, samesite="strict"
+                )
+        except VisitError as refused:
+            answer = PlainTextResponse(str(refused), refused.status)
+        await answer(scope, receive, send_closed)
+
+    def _visit(self, request: "Request") -> Visit:
+        headers = request.headers
+        return Visit(
+            request.method,
+            headers.get("host", ""),
+            headers.get("sec-fetch-site", ""),
+            headers.get("origin", ""),
+            request.query_params.get("token", ""),
+            request.cookies.get(cookie_name(self._port), ""),
+        )
+
+
+def report_of(observer: Observer) -> str:
+    """The page with all that is known as one HTML file, which needs nothing else."""
+    observer.look()
+    curves = msgspec.json.encode(observer.curves({}))
+    told = b'{"now":' + observer.beat.now + b',"curves":' + curves + b"}"
+    data = told.decode().replace("<", "\\u003c")  # nothing in it ends the element
+    page = _file("page.html").decode()
+    page = page.replace(_ICON, "")
+    for name in ("uplot.css", "page.css"):
+        link = f'<link rel="stylesheet" href="{name}">'
+        page = page.replace(link, f"<style>\n{_file(name).decode()}</style>")
+    saved = f'<script id="picture" type="application/json">{data}</script>\n'
+    for name in ("uplot.js", "page.js"):
+        script = f'<script src="{name}"></script>'
+        page = page.replace(script, f"{saved}<script>\n{_file(name).decode()}</script>")
+        saved = ""
+    return page
+
+
+def _file(name: str) -> bytes:
+    return resources.files("paceline.dashboard").joinpath("page", name).read_bytes()

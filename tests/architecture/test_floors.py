@@ -26,7 +26,7 @@ FLOORS = (
     ("pace",),
     ("coordinator", "trainer", "server", "watch"),
     ("launch",),
-    ("testing", "forecast"),
+    ("testing", "forecast", "dashboard"),
     ("cli",),
     ("",),  # paceline itself
 )

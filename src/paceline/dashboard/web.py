@@ -71,6 +71,7 @@ def open_dashboard(port: int) -> Opened:
     try:
         taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         taken.bind((LOOPBACK, port))
+        taken.listen()  # whoever comes before it answers waits
     except OSError as error:
         taken.close()
         raise UsageError(f"--port {port}: {error.strerror}") from error

@@ -1,0 +1,107 @@
+"""A job of real processes, its dashboard, and a real browser that looks at it."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from paceline.dashboard import Observer
+from paceline.launch.job import JobDir
+from paceline.messages.watching import JobStatus
+from paceline.timing import SystemClock
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+SCRIPT = Path(__file__).with_name("uneven_job.py")
+CHROMIUM = "/usr/bin/chromium"
+SEEN_MS = 2000
+LIMIT_S = 90.0
+
+
+class Shown(NamedTuple):
+    """A running job in a browser."""
+
+    job: JobDir
+    browser: "Browser"
+    page: "Page"
+    address: str
+    wrong: list[str]  # what the browser complains about
+    requests: list[str]
+
+    def sees(self, selector: str, text: str, within_ms: float = SEEN_MS) -> None:
+        """Somewhere there is a text, soon enough."""
+        place = self.page.locator(selector).filter(has_text=text).first
+        place.wait_for(timeout=within_ms)
+
+    def status(self) -> JobStatus:
+        """How the job stands."""
+        status = Observer(self.job, "", SystemClock())._status()
+        assert status is not None
+        return status
+
+    def pid(self, role: str) -> int:
+        """The process of a role."""
+        [pid] = [one.pid for one in self.status().processes if one.id == role]
+        return pid
+
+    def until_back(self, role: str) -> None:
+        """Another process has the role."""
+
+        def is_back() -> bool:
+            states = {one.id: one.state for one in self.status().processes}
+            return states.get(role) in {"joined", "ready", "waiting"}
+
+        until(f"another {role}", is_back)
+
+
+def words(*arguments: object) -> list[str]:
+    """A command line of this very paceline."""
+    return [sys.executable, "-m", "paceline.cli.main", *map(str, arguments)]
+
+
+def until(what: str, is_so: Callable[[], bool]) -> None:
+    """Wait for processes of the system, within a bound."""
+    deadline_s = time.monotonic() + LIMIT_S
+    while not is_so():
+        assert time.monotonic() < deadline_s, f"{what} did not come"
+        time.sleep(0.05)
+
+
+@contextlib.contextmanager
+def showing(folder: Path, name: str) -> Iterator[Shown]:
+    """A job of a name, shown until it is interrupted."""
+    from playwright import sync_api as playwright  # noqa: PLC0415  (around)
+
+    job = JobDir(folder / name)
+    options = ("--trainers", 4, "--servers", 2, "--checkpoint-every", "5s")
+    run = subprocess.Popen(
+        words("run", *options, "--job-dir", job.path, SCRIPT),
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        stderr=subprocess.DEVNULL,
+    )
+    said = folder / "said"
+    with said.open("wb") as output:
+        until("the job", job.events.exists)
+        board = subprocess.Popen(words("dashboard", job.path), stderr=output)
+    until("the dashboard", lambda: "token=" in said.read_text())
+    address = said.read_text().split(" is shown at ")[1].strip()
+    wrong, requests = list[str](), list[str]()
+    with playwright.sync_playwright() as browsers:
+        browser = browsers.chromium.launch(executable_path=CHROMIUM)
+        page = browser.new_page()
+        page.on("console", lambda line: wrong.append(line.text))
+        page.on("pageerror", lambda error: wrong.append(str(error)))
+        page.on("request", lambda request: requests.append(request.url))
+        page.goto(address)
+        yield Shown(job, browser, page, address, wrong, requests)
+        browser.close()
+    for process in (board, run):
+        process.send_signal(signal.SIGINT)
+    for process in (board, run):
+        process.wait(LIMIT_S)

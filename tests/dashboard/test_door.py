@@ -1,0 +1,54 @@
+"""Who may look: the user's own browser, at the address that was printed."""
+
+import pytest
+
+from paceline.dashboard.door import HEADERS, Visit, VisitError, admit
+
+PORT, TOKEN = 8080, "right"
+HERE = "127.0.0.1:8080"
+
+
+def test_the_token_in_the_address_opens_once_and_the_cookie_afterwards() -> None:
+    assert admit(Visit("GET", HERE, token=TOKEN), PORT, TOKEN)
+    assert not admit(Visit("GET", HERE, cookie=TOKEN), PORT, TOKEN)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1:8080", "localhost:8080", "[::1]:8080"])
+def test_loopback_has_three_names(host: str) -> None:
+    visit = Visit("GET", host, "same-origin", f"http://{host}", cookie=TOKEN)
+
+    assert not admit(visit, PORT, TOKEN)
+
+
+@pytest.mark.parametrize(
+    ("visit", "status"),
+    [
+        (Visit("GET", "evil.example:8080", cookie=TOKEN), 421),
+        (Visit("GET", "127.0.0.1:8081", cookie=TOKEN), 421),
+        (Visit("GET", "", cookie=TOKEN), 421),
+        (Visit("GET", HERE, "cross-site", cookie=TOKEN), 403),
+        (Visit("GET", HERE, "same-site", cookie=TOKEN), 403),
+        (Visit("GET", HERE, origin="http://evil.example", cookie=TOKEN), 403),
+        (Visit("GET", HERE, origin="https://127.0.0.1:8080.evil", cookie=TOKEN), 403),
+        (Visit("POST", HERE, cookie=TOKEN), 405),
+        (Visit("GET", HERE), 401),
+        (Visit("GET", HERE, cookie="wrong"), 401),
+        (Visit("GET", HERE, token="wrong", cookie=TOKEN), 401),
+        (Visit("GET", HERE, token="é"), 401),
+    ],
+)
+def test_all_others_are_refused(visit: Visit, status: int) -> None:
+    with pytest.raises(VisitError) as refused:
+        admit(visit, PORT, TOKEN)
+
+    assert refused.value.status == status
+    assert TOKEN not in str(refused.value)
+
+
+def test_nothing_of_a_page_may_come_from_elsewhere_or_stand_in_a_frame() -> None:
+    policy = HEADERS["Content-Security-Policy"]
+
+    assert policy.startswith("default-src 'none'")
+    assert "frame-ancestors 'none'" in policy
+    assert "unsafe" not in policy
+    assert "http" not in policy

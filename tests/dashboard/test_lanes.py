@@ -1,0 +1,97 @@
+"""Lanes: who was there, who died and came back, and what happened to the job."""
+
+from paceline.dashboard import lanes as module
+from paceline.dashboard.lanes import Lanes, Span
+
+Event = dict[str, object]
+
+
+def told(*events: tuple[float, Event]) -> Lanes:
+    lanes = Lanes()
+    for at_s, event in events:
+        lanes.add(at_s, event)
+    return lanes
+
+
+def joined(trainer: str) -> Event:
+    return {"event": "TrainerJoined", "trainer": trainer, "incarnation": 1}
+
+
+def lost(kind: str, role: str) -> Event:
+    why = {"kind": "exited", "reason": f"{role} ended with signal 9"}
+    return {"event": f"{kind.capitalize()}Lost", kind: role, **why}
+
+
+def test_a_trainer_dies_and_comes_back() -> None:
+    lanes = told((1, joined("trainer-0")), (5, lost("trainer", "trainer-0")))
+    lanes.add(7, joined("trainer-0"))
+
+    assert lanes.as_list() == [
+        {
+            "id": "trainer-0",
+            "spans": [
+                [1, 5, "died", "exited: trainer-0 ended with signal 9"],
+                list(Span(7)),
+            ],
+        }
+    ]
+    assert not lanes.marks
+
+
+def test_a_lost_server_is_a_return_of_all() -> None:
+    server = {"event": "ServerJoined", "server": "server-1"}
+    lanes = told((0, server), (3, lost("server", "server-1")))
+
+    assert [mark.kind for mark in lanes.marks] == ["return"]
+
+
+def test_who_leaves_has_not_died_and_an_end_ends_all() -> None:
+    left = {"event": "TrainerLeft", "trainer": "trainer-1", "is_done": True}
+    lanes = told((0, joined("trainer-0")), (0, joined("trainer-1")), (4, left))
+    lanes.close(9)
+
+    ends = {lane["id"]: lane["spans"][0][1:3] for lane in lanes.as_list()}
+    assert ends == {"trainer-0": [9, "left"], "trainer-1": [4, "left"]}
+
+
+def test_a_job_that_is_gone_on_with_begins_its_lanes_anew() -> None:
+    begun = {"event": "RunBegun", "cut": 3}
+    lanes = told((0, begun), (1, joined("trainer-0")), (8, begun))
+
+    assert lanes.as_list()[0]["spans"] == [[1, 8, "left", ""]]
+    assert [mark.text for mark in lanes.marks] == ["the job is gone on with from cut 3"]
+
+
+def test_other_happenings_are_marks_of_the_job() -> None:
+    lanes = told(
+        (1, {"event": "CutCommitted", "cut": 2}),
+        (2, {"event": "PaceChanged", "paces": {"0": "async", "1": "async"}}),
+        (3, {"event": "Scaled", "trainers": 6}),
+        (4, {"event": "LeaseGranted"}),
+    )
+
+    assert [mark.kind for mark in lanes.marks] == ["cut", "pace", "scale"]
+    assert "async" in lanes.marks[1].text
+
+
+def test_trainers_stand_before_servers_and_are_counted_as_people_do() -> None:
+    lanes = told(
+        (0, {"event": "ServerJoined", "server": "server-0"}),
+        *((0.0, joined(f"trainer-{n}")) for n in (10, 2)),
+    )
+
+    assert [lane["id"] for lane in lanes.as_list()] == [
+        "trainer-2",
+        "trainer-10",
+        "server-0",
+    ]
+
+
+def test_there_are_no_more_lanes_than_can_be_looked_at() -> None:
+    lanes = told(*((0.0, joined(f"trainer-{n}")) for n in range(1000)))
+    for n in range(1000):
+        lanes.add(n, joined("trainer-0"))
+
+    assert len(lanes.as_list()) == module.MOST_LANES
+    assert lanes.left_out == 1000 - module.MOST_LANES
+    assert len(lanes.as_list()[0]["spans"]) == module.MOST_SPANS

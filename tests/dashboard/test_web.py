@@ -1,0 +1,164 @@
+"""The dashboard over HTTP: what is answered, with which headers, and what is not."""
+
+import http.client
+import json
+import re
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from paceline.dashboard import Observer, open_dashboard, report_of, serve
+from paceline.dashboard.door import HEADERS
+from paceline.dashboard.web import FILES
+from paceline.errors import UsageError
+from paceline.events import EventLog
+from paceline.launch.job import JobDir
+from paceline.timing import SystemClock
+
+MARKUP = "<img src=x onerror=alert(1)></script>"
+
+
+class Served(NamedTuple):
+    """A dashboard of a test: its port, its token, and the file that its job writes."""
+
+    port: int
+    token: str
+    events: EventLog
+
+    def get(
+        self, path: str, method: str = "GET", **headers: str
+    ) -> tuple[int, dict[str, str], bytes]:
+        told = {"Cookie": f"paceline-{self.port}={self.token}"}
+        told |= {name.replace("_", "-"): value for name, value in headers.items()}
+        line = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
+        line.request(method, path, headers=told)
+        answer = line.getresponse()
+        found = {name.lower(): value for name, value in answer.getheaders()}
+        body = b"" if path.startswith("/beats") else answer.read()
+        line.close()
+        return answer.status, found, body
+
+
+@pytest.fixture
+def observer(tmp_path: Path) -> Observer:
+    return Observer(JobDir(tmp_path), MARKUP, SystemClock())
+
+
+@pytest.fixture
+def served(
+    observer: Observer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Served]:
+    import uvicorn  # noqa: PLC0415  (an extra)
+
+    servers: list[uvicorn.Server] = []
+    make = uvicorn.Server
+
+    def made(config: uvicorn.Config) -> uvicorn.Server:
+        servers.append(make(config))
+        return servers[-1]
+
+    monkeypatch.setattr("uvicorn.Server", made)
+    opened = open_dashboard(0)
+    observer.start()
+    thread = threading.Thread(target=serve, args=(opened, observer))
+    thread.start()
+    yield Served(opened.port, opened.token, EventLog(tmp_path / "events.jsonl"))
+    servers[0].should_exit = True
+    thread.join(10)
+    assert not thread.is_alive()
+    observer.close()
+
+
+def test_all_files_are_there_and_closed(served: Served) -> None:
+    for path, (_, kind) in FILES.items():
+        status, headers, body = served.get(path)
+
+        assert (status, headers["content-type"]) == (200, kind)
+        assert {name: headers[name.lower()] for name in HEADERS} == HEADERS
+        assert body
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"Host": "evil.example"}, 421),
+        ({"Sec_Fetch_Site": "cross-site"}, 403),
+        ({"Origin": "http://evil.example"}, 403),
+        ({"Cookie": "paceline-1=x"}, 401),
+    ],
+)
+def test_strangers_see_nothing(
+    served: Served, headers: dict[str, str], status: int
+) -> None:
+    for path in ("/", "/beats", "/page.js", "/nothing"):
+        found, told, body = served.get(path, **headers)
+
+        assert found == status
+        assert told["content-security-policy"] == HEADERS["Content-Security-Policy"]
+        assert served.token.encode() not in body
+
+
+def test_the_printed_address_gives_the_cookie_and_leaves_the_token_behind(
+    served: Served,
+) -> None:
+    status, headers, _ = served.get(f"/?token={served.token}", Cookie="")
+
+    assert (status, headers["location"]) == (303, "/")
+    cookie = headers["set-cookie"].lower()
+    assert cookie.startswith(f"paceline-{served.port}=")
+    assert "httponly" in cookie
+    assert "samesite=strict" in cookie
+    assert served.get("/", method="POST")[0] == 405
+
+
+def test_a_beat_a_second_tells_what_has_come(served: Served) -> None:
+    line = http.client.HTTPConnection("127.0.0.1", served.port, timeout=10)
+    cookie = {"Cookie": f"paceline-{served.port}={served.token}"}
+    line.request("GET", "/beats", headers=cookie)
+    answer = line.getresponse()
+    assert answer.getheader("content-type") == "text/event-stream; charset=utf-8"
+
+    def beat() -> dict[str, Any]:
+        while not (told := answer.readline()).startswith(b"data: "):
+            pass
+        found: dict[str, Any] = json.loads(told.removeprefix(b"data: "))
+        return found
+
+    assert beat()["now"]["lanes"] == []
+    served.events.write("TrainerJoined", {"trainer": MARKUP})
+    until(lambda: bool(beat()["now"]["lanes"]))
+    line.close()
+
+
+def until(is_so: Callable[[], bool]) -> None:
+    for _ in range(10):  # beats, each of which is a second of waiting
+        if is_so():
+            return
+    raise AssertionError("it did not come")
+
+
+def test_a_report_is_one_file_that_names_may_not_break(
+    observer: Observer, tmp_path: Path
+) -> None:
+    EventLog(tmp_path / "events.jsonl").write("TrainerJoined", {"trainer": MARKUP})
+
+    page = report_of(observer)
+    observer.close()
+
+    assert not re.search(r'<(script|link|img)[^>]* (src|href)="', page)
+    assert MARKUP not in page
+    saved = re.search(r'<script id="picture" [^>]*>(.*?)</script>', page, re.DOTALL)
+    assert saved is not None
+    told = json.loads(saved[1])
+    assert told["now"]["head"]["name"] == told["now"]["lanes"][0]["id"] == MARKUP
+
+
+def test_a_taken_port_is_named() -> None:
+    opened = open_dashboard(0)
+
+    with pytest.raises(UsageError, match=f"--port {opened.port}: Address already in use"):
+        open_dashboard(opened.port)
+    opened.socket.close()

@@ -1,7 +1,7 @@
 """Lanes: who was there, who died and came back, and what happened to the job."""
 
 from paceline.dashboard import lanes as module
-from paceline.dashboard.lanes import Lanes, Span
+from paceline.dashboard.lanes import Lanes, Stay
 
 Event = dict[str, object]
 
@@ -31,7 +31,7 @@ def test_a_trainer_dies_and_comes_back() -> None:
             "id": "trainer-0",
             "spans": [
                 [1, 5, "died", "exited: trainer-0 ended with signal 9"],
-                list(Span(7)),
+                list(Stay(7)),
             ],
         }
     ]

@@ -21,7 +21,10 @@ def dashboard(
     join: Annotated[str | None, typer.Option(help=JOIN_HELP)] = None,
     plain: Annotated[bool, typer.Option("--plain", help=PLAIN_HELP)] = False,
     port: Annotated[
-        int, typer.Option(help="Of this machine's loopback; 0: any.", min=0, max=65535)
+        int,
+        typer.Option(
+            help="Of this machine's loopback; 0: any.", min=0, max=65535, show_default="0"
+        ),
     ] = 0,
 ) -> None:
     """Show a job in the browser, while it runs and afterwards, until Ctrl-C."""
@@ -44,7 +47,10 @@ def report(
     ] = None,
     *,
     output: Annotated[
-        Path, typer.Option("-o", "--output", help="The file; it needs nothing else.")
+        Path,
+        typer.Option(
+            "-o", help="The file, which needs nothing else.", show_default="report.html"
+        ),
     ] = Path("report.html"),
 ) -> None:
     """Write a job as one HTML file, to be sent and opened anywhere."""
@@ -54,7 +60,7 @@ def report(
     try:
         output.write_text(report_of(observer), encoding="utf-8")
     except OSError as error:
-        raise UsageError(f"--output {output}: {error.strerror}") from error
+        raise UsageError(f"-o {output}: {error.strerror}") from error
     finally:
         observer.close()
     print(output)

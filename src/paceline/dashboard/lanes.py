@@ -17,7 +17,7 @@ _JOINED = {"TrainerJoined": "trainer", "ServerJoined": "server"}
 _LOST = {"TrainerLost": "trainer", "ServerLost": "server"}
 
 
-class Span(NamedTuple):
+class Stay(NamedTuple):
     """A role was there from ``begin_s`` on; ``end`` says why it was no longer."""
 
     begin_s: float
@@ -41,7 +41,7 @@ class Lanes:
     def __init__(self) -> None:
         self.marks: deque[JobMark] = deque(maxlen=MOST_MARKS)
         self.left_out = 0  # roles that have no lane
-        self._spans: dict[str, deque[Span]] = {}
+        self._spans: dict[str, deque[Stay]] = {}
         self._num_runs = 0
 
     def add(self, at_s: float, event: dict[str, Any]) -> None:
@@ -84,7 +84,7 @@ class Lanes:
                 return
             self._spans[role] = deque(maxlen=MOST_SPANS)
         self._end(role, at_s, "replaced", "")
-        self._spans[role].append(Span(at_s))
+        self._spans[role].append(Stay(at_s))
 
     def _lose(self, role: str, at_s: float, event: dict[str, Any]) -> None:
         why = f"{event['kind']}: {event['reason']}"

@@ -15,7 +15,7 @@ OFTEN = 0.5  # of the rounds that are shown
 WORTH_TELLING = 0.1  # of their time
 
 
-class Round(NamedTuple):
+class ClosedRound(NamedTuple):
     """A round that is closed: when, and after how many seconds each trainer came to it."""
 
     closed_s: float
@@ -39,7 +39,7 @@ class LastRounds:
 
     def __init__(self) -> None:
         self.lost_s: dict[str, float] = {}  # {trainer: by its being last, ever}
-        self._rounds: deque[Round] = deque(maxlen=SHOWN)
+        self._rounds: deque[ClosedRound] = deque(maxlen=SHOWN)
         self._part: int | None = None
 
     def add(self, at_s: float, event: dict[str, Any]) -> None:
@@ -56,7 +56,7 @@ class LastRounds:
         came_s = dict(zip(names, map(float, event["came_s"]), strict=True))
         if part != self._part or not came_s:
             return
-        closed = Round(at_s, came_s)
+        closed = ClosedRound(at_s, came_s)
         self._rounds.append(closed)
         if len(came_s) > 1:
             lost_s = self.lost_s.get(closed.last, 0.0) + closed.lost_s

@@ -86,7 +86,7 @@ def serve(opened: Opened, observer: Observer) -> None:
         return server.should_exit
 
     config = uvicorn.Config(
-        Door(app_of(observer, is_stopping), opened.port, opened.token),
+        Doorkeeper(app_of(observer, is_stopping), opened.port, opened.token),
         log_level="error",
         access_log=False,
         lifespan="off",
@@ -132,7 +132,7 @@ def app_of(observer: Observer, is_stopping: Callable[[], bool]) -> "Starlette":
 
 
 @final
-class Door:
+class Doorkeeper:
     """Lets in whom `admit` does, before anything else sees a request."""
 
     def __init__(self, app: "ASGIApp", port: int, token: str) -> None:

@@ -166,7 +166,7 @@ function showLanes(now) {
   });
   const floor = step * lanes.length + 4;
   for (const [s, kind, text] of now.marks) {
-    const line = draw("line", { x1: at(s), x2: at(s), y1: 0, y2: floor, class: kind });
+    const line = draw("line", { x1: at(s), x2: at(s), y1: kind === "cut" ? floor - 3 : 0, y2: floor + 3, class: kind });
     line.append(draw("title", {}, text));
     svg.append(line);
   }
@@ -174,7 +174,7 @@ function showLanes(now) {
     svg.append(draw("text", { x: at(end * n / 4), y: floor + 18, class: "soft", "text-anchor": n === 4 ? "end" : n ? "middle" : "start" }, lasting(end * n / 4, end)));
   }
   $("lanes").replaceChildren(svg);
-  const told = now.marks.map(([s, , text]) => [s, text]);
+  const told = now.marks.filter(([, kind]) => kind !== "cut").map(([s, , text]) => [s, text]);
   for (const lane of lanes) for (const [, stop, how, why] of lane.spans) if (how === "died") told.push([stop, `${lane.id} died (${why})`]);
   told.sort((a, b) => b[0] - a[0]);
   $("marks").replaceChildren(...told.slice(0, 10).map(([s, text]) => {

@@ -23,10 +23,10 @@ def standing(*processes: ProcessStatus, pace: str = "sync") -> JobStatus:
     return msgspec.structs.replace(status(10), processes=processes, pace=pace)
 
 
-def shown(job: JobStatus, now_s: float = 1.0) -> dict[str, Any]:
+def shown(job: JobStatus) -> dict[str, Any]:
     picture = Picture("job")
     picture.note_status(job, 1.0)
-    return picture.now(now_s)
+    return picture.now(1.0)
 
 
 def test_who_is_waited_for_is_told_with_since_when() -> None:
@@ -77,7 +77,11 @@ def test_clocks_are_told_by_name_with_the_bound_of_the_pace(
 
 
 def test_a_coordinator_that_is_silent_is_seen_to_be() -> None:
-    assert shown(standing(), now_s=8.5)["head"]["silent_s"] == 7.5
+    picture = Picture("job")
+    picture.note_status(standing(), 1.0)
+
+    assert picture.now(8.5)["head"]["silent_s"] is None
+    assert picture.now(8.5, is_silent=True)["head"]["silent_s"] == 7.5
 
 
 def test_before_anything_is_heard_nothing_is_made_up() -> None:

@@ -31,12 +31,14 @@ from paceline.messages.watching import AskStatus, JobStatus
 from paceline.timing import Clock
 
 EVERY_S = 1.0
+LOOK_EVERY_S = 0.2
+SILENT_S = 0.5  # an answer takes milliseconds
 CLOSE_S = 6.0  # longer than an answer is waited for
 
 Known = dict[str, tuple[int, int]]  # how much of which curve
 
 
-class Beat(NamedTuple):
+class PageBeat(NamedTuple):
     """The picture without curves as JSON, and the how-manieth it is."""
 
     number: int
@@ -54,8 +56,10 @@ class Observer:
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self._is_over = False
+        self._asked_s: float | None = None  # since when an answer is waited for
+        self._told_s, self._is_silent = 0.0, False  # of the last beat
         self._tail = Tail(job.events) if isinstance(job, JobDir) else None
-        self._beat = Beat(0, b"{}")
+        self._beat = PageBeat(0, b"{}")
         self._threads = [
             threading.Thread(target=run, name=f"paceline-{name}", daemon=True)
             for run, name in ((self._ask, "asking"), (self._tell, "telling"))
@@ -76,7 +80,7 @@ class Observer:
             self._tail.close()
 
     @property
-    def beat(self) -> Beat:
+    def beat(self) -> PageBeat:
         """The last one."""
         return self._beat
 
@@ -88,16 +92,20 @@ class Observer:
     def look(self) -> None:
         """Read what has been written, and make a beat of it: what the thread does."""
         self._read()
+        self._told_s, self._is_silent = self._clock.now_s(), self._seems_silent()
         with self._lock:
-            now = self._picture.now(self._clock.now_s())
-        self._beat = Beat(self._beat.number + 1, msgspec.json.encode(now))
+            now = self._picture.now(self._told_s, is_silent=self._is_silent)
+        self._beat = PageBeat(self._beat.number + 1, msgspec.json.encode(now))
 
     def _ask(self) -> None:
         while not self._stop.is_set() and not self._is_over:
+            if self._asked_s is None:
+                self._asked_s = self._clock.now_s()
             with suppress(PacelineError):  # that it is silent is seen
                 if (status := self._status()) is not None:
                     with self._lock:
                         self._picture.note_status(status, self._clock.now_s())
+                self._asked_s = None
             self._stop.wait(EVERY_S)
 
     def _status(self) -> JobStatus | None:
@@ -109,8 +117,15 @@ class Observer:
 
     def _tell(self) -> None:
         while not self._stop.is_set():
-            self.look()
-            self._stop.wait(EVERY_S)
+            is_due = self._clock.now_s() - self._told_s >= EVERY_S
+            if is_due or self._seems_silent() != self._is_silent or not self._beat.number:
+                self.look()
+            self._stop.wait(LOOK_EVERY_S)
+
+    def _seems_silent(self) -> bool:
+        asked_s = self._asked_s
+        is_late = asked_s is not None and self._clock.now_s() - asked_s > SILENT_S
+        return is_late and not self._is_over
 
     def _read(self) -> None:
         while self._tail is not None and (events := self._tail.read()):

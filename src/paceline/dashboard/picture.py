@@ -87,12 +87,12 @@ class Picture:
         if status is not None:
             self._status = status
 
-    def now(self, now_s: float) -> Facts:
-        """All but the curves."""
+    def now(self, now_s: float, *, is_silent: bool = False) -> Facts:
+        """All but the curves; ``is_silent``: an answer is overdue."""
         status = self._status
         processes = () if status is None or self._ended else status.processes
         return {
-            "head": self._head(now_s),
+            "head": self._head(now_s if is_silent else None),
             "queue": None if status is None else _queue(status),
             "waits": _waits(processes),
             "rounds": self._rounds.as_list(),
@@ -134,7 +134,7 @@ class Picture:
             series = self._curves[name] = Series(smoothed_s)
         series.add(self._at_s, value)
 
-    def _head(self, now_s: float) -> Facts:
+    def _head(self, silent_at_s: float | None) -> Facts:
         status, ended = self._status, self._ended
         head: Facts = {"name": self._name, "state": "not heard of", "silent_s": None}
         if status is not None:
@@ -155,8 +155,9 @@ class Picture:
                 "metrics": status.metrics,
                 "timeline": status.timeline,
                 "cut": status.cut,
-                "silent_s": round(now_s - self._heard_s, 1),
             }
+        if silent_at_s is not None and status is not None:
+            head["silent_s"] = round(silent_at_s - self._heard_s, 1)
         if self._cut_s is not None:
             head["cut_age_s"] = round(self._at_s - self._cut_s)
         if ended is not None:

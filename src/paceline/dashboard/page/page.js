@@ -40,7 +40,7 @@ function showHead(head, waits, straggler) {
   $("name").textContent = head.name;
   $("state").textContent = head.state;
   $("state").className = `chip ${STATES[head.state] || "calm"}`;
-  const silent = head.silent_s !== null && head.silent_s > 1.8;
+  const silent = head.silent_s !== null;
   $("silent").hidden = !silent;
   if (silent) $("silent").textContent = `no answer from the coordinator for ${lasting(head.silent_s)}`;
   let told = head.trouble || head.changing || head.reason || "";

@@ -1,5 +1,7 @@
 """``paceline dashboard [DIR]``: a job in the browser. ``paceline report``: as one file."""
 
+import os
+import secrets
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -10,6 +12,8 @@ from paceline.dashboard import Observer, open_dashboard, report_of, serve
 from paceline.errors import UsageError
 from paceline.launch.job import JOIN_HELP, PLAIN_HELP, JobDir, find_job, named_job
 from paceline.timing import SystemClock
+
+LEAST_TOKEN = 16
 
 
 def dashboard(
@@ -26,11 +30,19 @@ def dashboard(
             help="Of this machine's loopback; 0: any.", min=0, max=65535, show_default="0"
         ),
     ] = 0,
+    token_file: Annotated[
+        Path | None,
+        typer.Option(
+            help="A file with the token, which is made if it is not there.",
+            show_default="another token each time",
+        ),
+    ] = None,
 ) -> None:
     """Show a job in the browser, while it runs and afterwards, until Ctrl-C."""
     job = named_job(job_dir, join, find_job, is_plain=plain)
     name = job.path.name if isinstance(job, JobDir) else job.name
-    opened = open_dashboard(port)
+    token = "" if token_file is None else _kept_token(token_file)
+    opened = open_dashboard(port, token)
     observer = Observer(job, name, SystemClock())
     observer.start()
     print(f"paceline: {name} is shown at {opened.url}", file=sys.stderr)
@@ -38,6 +50,28 @@ def dashboard(
         serve(opened, observer)
     finally:
         observer.close()
+
+
+def _kept_token(path: Path) -> str:
+    """The token in a file that only its owner may read."""
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        with open(descriptor, "r+", encoding="ascii") as file:
+            if os.fstat(descriptor).st_mode & 0o077:
+                raise UsageError(
+                    f"--token-file {path}: others may read it; chmod 600 {path}"
+                )
+            if not (token := file.read().strip()):
+                token = secrets.token_urlsafe(24)
+                file.write(token)
+    except (OSError, UnicodeError) as error:
+        raise UsageError(f"--token-file {path}: {error}") from error
+    if len(token) < LEAST_TOKEN:
+        raise UsageError(
+            f"--token-file {path}: expected {LEAST_TOKEN} characters or more, got "
+            f"{len(token)}"
+        )
+    return token
 
 
 def report(

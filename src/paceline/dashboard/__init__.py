@@ -6,6 +6,7 @@
     door       who may look                                                  (pure)
     observer   asks the coordinator once a second, reads the events
     picture    what is shown                                                 (pure)
+    metrics    what Prometheus reads                                         (pure)
     lanes      who was there, and what happened                              (pure)
     series     numbers over time, as many as a screen has dots               (pure)
     tail       the lines of an event log as they come

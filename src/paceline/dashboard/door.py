@@ -6,7 +6,7 @@
                      here (DNS rebinding) is refused with 421
     Sec-Fetch-Site   none or same-origin, and Origin the page's own: 403
     token            in the address once, then in a cookie that is named after the port
-                     (cookies know no ports): 401
+                     (cookies know no ports), or in the header of a program: 401
 
 Pure.
 """
@@ -37,7 +37,7 @@ class Visit(NamedTuple):
     site: str = ""  # Sec-Fetch-Site
     origin: str = ""
     token: str = ""  # in the address
-    cookie: str = ""
+    cookie: str = ""  # or what a program has sent as its authorization
 
 
 class VisitError(PacelineError):

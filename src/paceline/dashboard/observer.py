@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, final
 
 import msgspec
 
+from paceline.dashboard.metrics import exposition
 from paceline.dashboard.picture import Picture
 from paceline.dashboard.tail import Tail
 from paceline.errors import PacelineError
@@ -88,6 +89,12 @@ class Observer:
         """Points that are new to a page, which knows so many; it knows them from now on."""
         with self._lock:
             return self._picture.curves(known)
+
+    def metrics(self) -> bytes:
+        """What Prometheus reads."""
+        with self._lock:
+            figures = self._picture.figures(is_silent=self._is_silent)
+            return exposition(figures)
 
     def look(self) -> None:
         """Read what has been written, and make a beat of it: what the thread does."""

@@ -3,6 +3,7 @@
 ::
 
     /         the page: no script, style or picture comes from elsewhere
+    /metrics  what Prometheus reads
     /beats    server-sent events: the picture once a second, and what is new of its curves
 
 Waits: the main thread, until it is told to stop.
@@ -35,6 +36,7 @@ FILES = {  # {path: (file, type)}
     "/uplot.css": ("uplot.css", "text/css; charset=utf-8"),
     "/uplot.js": ("uplot.js", "text/javascript; charset=utf-8"),
 }
+METRICS = "text/plain; version=0.0.4; charset=utf-8"
 LOOPBACK = "127.0.0.1"
 _ICON = '<link rel="icon" href="icon.svg" type="image/svg+xml">\n'
 LOOK_S = 0.1  # whether there is a new beat
@@ -54,14 +56,15 @@ class Opened(NamedTuple):
         return f"http://{LOOPBACK}:{self.port}/?token={self.token}"
 
 
-def open_dashboard(port: int) -> Opened:
-    """Take a port of the loopback; 0: any.
+def open_dashboard(port: int, token: str = "") -> Opened:
+    """Take a port of the loopback; 0: any. The token is made, unless there is one.
 
     Raises:
         UsageError: it is taken, or ``paceline[dashboard]`` is not installed.
     """
     try:
-        import starlette  # noqa: F401, PLC0415  (an extra)
+        import prometheus_client  # noqa: F401, PLC0415  (an extra)
+        import starlette  # noqa: F401, PLC0415
         import uvicorn  # noqa: F401, PLC0415
     except ImportError as error:
         raise UsageError(
@@ -75,7 +78,7 @@ def open_dashboard(port: int) -> Opened:
     except OSError as error:
         taken.close()
         raise UsageError(f"--port {port}: {error.strerror}") from error
-    return Opened(taken, taken.getsockname()[1], secrets.token_urlsafe(24))
+    return Opened(taken, taken.getsockname()[1], token or secrets.token_urlsafe(24))
 
 
 def serve(opened: Opened, observer: Observer) -> None:
@@ -119,6 +122,9 @@ def app_of(observer: Observer, is_stopping: Callable[[], bool]) -> "Starlette":
     async def beats(_: "Request") -> "Response":
         return StreamingResponse(stream(), media_type="text/event-stream")
 
+    def metrics(_: "Request") -> "Response":
+        return Response(observer.metrics(), media_type=METRICS)
+
     def page(name: str, kind: str) -> Callable[["Request"], "Response"]:
         body = _file(name)
 
@@ -128,7 +134,8 @@ def app_of(observer: Observer, is_stopping: Callable[[], bool]) -> "Starlette":
         return answer
 
     routes = [Route(path, page(*file)) for path, file in FILES.items()]
-    return Starlette(routes=[*routes, Route("/beats", beats)])
+    routes += [Route("/beats", beats), Route("/metrics", metrics)]
+    return Starlette(routes=routes)
 
 
 @final
@@ -173,7 +180,8 @@ class Doorkeeper:
             headers.get("sec-fetch-site", ""),
             headers.get("origin", ""),
             request.query_params.get("token", ""),
-            request.cookies.get(cookie_name(self._port), ""),
+            request.cookies.get(cookie_name(self._port), "")
+            or headers.get("authorization", "").removeprefix("Bearer "),
         )
 
 

@@ -1,0 +1,215 @@
+"""A job's figures as Prometheus reads them, at /metrics of `paceline dashboard`.
+
+Names follow Prometheus: base units, ``_total`` for what only grows. What a process counts
+begins anew when another takes its place, as counters may.
+
+::
+
+    paceline_records_total{trainer}            paceline_processes_lost_total{role,kind}
+    paceline_tasks{state}                      paceline_returns_total
+    paceline_clock_steps{trainer}              paceline_checkpoints_total
+    paceline_round_waited_seconds_total{trainer}    waited by others, for who comes last
+    paceline_waiting_seconds{role,kind}        the longest wait that lasts
+
+Pure.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple, final
+
+from paceline import __version__
+from paceline.messages.watching import JobStatus
+
+if TYPE_CHECKING:
+    from prometheus_client.core import Metric
+
+MOST_OWN = 200  # trainers with figures of their own; of more, the sum
+MOST_NUMBERS = 64  # that scripts log
+
+_BYTES = (  # (end of the counter's name, direction, whether a codec has been there)
+    ("value_bytes", "to_trainers", "plain"),
+    ("value_bytes_sent", "to_trainers", "sent"),
+    ("gradient_bytes", "to_servers", "plain"),
+    ("gradient_bytes_sent", "to_servers", "sent"),
+)
+
+
+@final
+class Happened:
+    """What events count that a status does not tell."""
+
+    def __init__(self) -> None:
+        self.lost: Counter[tuple[str, str]] = Counter()  # {(role, kind): how many}
+        self.returns = 0
+        self.cuts = 0
+        self.cut_t: float | None = None  # when the last one was durable
+
+    def add(self, event: dict[str, Any]) -> None:
+        """Take note of an event."""
+        name = event["event"]
+        if name in {"TrainerLost", "ServerLost"}:
+            role = "trainer" if name == "TrainerLost" else "server"
+            self.lost[role, str(event["kind"])] += 1
+        if name in {"ServerLost", "TimelineLeft", "CutSkipped"}:
+            self.returns += 1
+        if name == "CutCommitted":
+            self.cuts += 1
+            self.cut_t = float(event["t"])
+
+
+class Figures(NamedTuple):
+    """All that is known of a job; ``waited_s``: {trainer: what others waited for it}."""
+
+    name: str
+    status: JobStatus | None
+    is_silent: bool
+    is_over: bool
+    happened: Happened
+    waited_s: dict[str, float]
+
+
+def exposition(figures: Figures) -> bytes:
+    """The text of a scrape."""
+    from prometheus_client import CollectorRegistry, generate_latest  # noqa: PLC0415  (extra)
+    from prometheus_client.registry import Collector  # noqa: PLC0415
+
+    class Job(Collector):
+        def collect(self) -> Iterator["Metric"]:
+            return _families(figures)
+
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(Job())
+    return generate_latest(registry)
+
+
+def _families(figures: Figures) -> Iterator["Metric"]:
+    from prometheus_client import core  # noqa: PLC0415  (extra)
+
+    def gauge(name: str, told: str, value: float) -> "Metric":
+        return core.GaugeMetricFamily(f"paceline_{name}", told, value=value)
+
+    info = {"version": __version__, "job": figures.name}
+    yield core.InfoMetricFamily(
+        "paceline_build", "Which paceline, and which job", value=info
+    )
+    is_up = figures.status is not None and not figures.is_silent and not figures.is_over
+    yield gauge("up", "1 while the coordinator answers", float(is_up))
+    yield from _of_events(figures)
+    if figures.status is not None:
+        yield from _of_job(figures.status)
+        yield from _of_processes(figures.status)
+
+
+def _of_events(figures: Figures) -> Iterator["Metric"]:
+    from prometheus_client import core  # noqa: PLC0415  (extra)
+
+    happened = figures.happened
+    lost = core.CounterMetricFamily(
+        "paceline_processes_lost",
+        "Processes that were dead to the job",
+        labels=("role", "kind"),
+    )
+    for (role, kind), number in sorted(happened.lost.items()):
+        lost.add_metric((role, kind), number)
+    yield lost
+    told = "Returns of all to a checkpoint"
+    yield core.CounterMetricFamily("paceline_returns", told, value=happened.returns)
+    told = "Checkpoints that are durable"
+    yield core.CounterMetricFamily("paceline_checkpoints", told, value=happened.cuts)
+    if happened.cut_t is not None:
+        name, told = "paceline_checkpoint_timestamp_seconds", "When the last was durable"
+        yield core.GaugeMetricFamily(name, told, value=happened.cut_t)
+    waited = core.CounterMetricFamily(
+        "paceline_round_waited_seconds",
+        "How long rounds waited for a trainer that came last to them",
+        labels=("trainer",),
+    )
+    for trainer, seconds in sorted(figures.waited_s.items())[:MOST_OWN]:
+        waited.add_metric((trainer,), seconds)
+    yield waited
+
+
+def _of_job(status: JobStatus) -> Iterator["Metric"]:
+    from prometheus_client import core  # noqa: PLC0415  (extra)
+
+    state = core.StateSetMetricFamily(
+        "paceline_job_state", "How the job stands", {status.state: True}
+    )
+    yield state
+    for name, told, value in (
+        ("epoch", "The epoch, from 1", status.queue.epoch + 1),
+        ("records_done", "Of the whole job, that count", status.records),
+        ("timeline", "Grows with each return", status.timeline),
+        ("records_wanted", "Of the whole job; 0: not known", status.total_records),
+    ):
+        yield core.GaugeMetricFamily(f"paceline_{name}", told, value=float(value))
+    told = "Steps of the first part"
+    yield core.CounterMetricFamily("paceline_steps", told, value=status.steps)
+    tasks = core.GaugeMetricFamily("paceline_tasks", "Of this epoch", labels=("state",))
+    for name in ("todo", "pending", "done", "failed"):
+        tasks.add_metric((name,), getattr(status.queue, name))
+    yield tasks
+    traffic = core.CounterMetricFamily(
+        "paceline_wire_bytes",
+        "Numbers on their way, before and after a codec",
+        labels=("part", "direction", "stage"),
+    )
+    refused = core.CounterMetricFamily(
+        "paceline_pushes",
+        "Pushes that were not applied as they came, by what became of them",
+        labels=("part", "what"),
+    )
+    for name, number in sorted(status.counters.items()):
+        part, _, what = name.rpartition(".")
+        way = next((way for way in _BYTES if way[0] == what), None)
+        if way is not None:
+            traffic.add_metric((part.removeprefix("part-"), *way[1:]), number)
+        else:
+            refused.add_metric((part.removeprefix("part-"), what), number)
+    yield from (traffic, refused)
+    numbers = core.GaugeMetricFamily(
+        "paceline_logged", "Numbers that scripts log", labels=("name",)
+    )
+    for name, logged in sorted(status.metrics.items())[:MOST_NUMBERS]:
+        numbers.add_metric((name,), float("nan") if logged is None else logged)
+    yield numbers
+
+
+def _of_processes(status: JobStatus) -> Iterator["Metric"]:
+    from prometheus_client import core  # noqa: PLC0415  (extra)
+
+    trainers = [one for one in status.processes if one.role == "trainer"]
+    records = core.CounterMetricFamily(
+        "paceline_records",
+        "Records that count, since the coordinator was started, by trainer",
+        labels=("trainer",),
+    )
+    clocks = core.GaugeMetricFamily(
+        "paceline_clock_steps", "Steps a trainer has finished", labels=("trainer",)
+    )
+    shown = trainers if len(trainers) <= MOST_OWN else []
+    for one in shown:
+        records.add_metric((one.id,), one.records)
+        clocks.add_metric((one.id,), one.clock)
+    if not shown:
+        records.add_metric(("all",), sum(one.records for one in trainers))
+    yield from (records, clocks)
+    members = core.GaugeMetricFamily(
+        "paceline_members", "Processes by role and state", labels=("role", "state")
+    )
+    for (role, state), number in sorted(
+        Counter((one.role, one.state) for one in status.processes).items()
+    ):
+        members.add_metric((role, state), number)
+    waiting = core.GaugeMetricFamily(
+        "paceline_waiting_seconds", "The longest wait that lasts", labels=("role", "kind")
+    )
+    longest: dict[tuple[str, str], float] = {}
+    for one in status.processes:
+        if one.wait is not None:
+            key = (one.role, str(one.wait.kind))
+            longest[key] = max(longest.get(key, 0.0), one.wait.since_s)
+    for labels, seconds in sorted(longest.items()):
+        waiting.add_metric(labels, seconds)
+    yield from (members, waiting)

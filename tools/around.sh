@@ -3,6 +3,7 @@
 set -eu
 wanted=""
 [ -x /usr/bin/chromium ] || wanted="$wanted chromium"
+[ -x /usr/bin/prometheus ] || wanted="$wanted prometheus"
 if [ -n "$wanted" ]; then
   echo "setup: installing$wanted (Debian)"
   apt-get update -qq

@@ -39,25 +39,31 @@ class Shown(NamedTuple):
         place = self.page.locator(selector).filter(has_text=text).first
         place.wait_for(timeout=within_ms)
 
-    def status(self) -> JobStatus:
-        """How the job stands."""
-        status = Observer(self.job, "", SystemClock())._status()
-        assert status is not None
-        return status
-
     def pid(self, role: str) -> int:
         """The process of a role."""
-        [pid] = [one.pid for one in self.status().processes if one.id == role]
-        return pid
+        return pid_of(self.job, role)
 
     def until_back(self, role: str) -> None:
         """Another process has the role."""
 
         def is_back() -> bool:
-            states = {one.id: one.state for one in self.status().processes}
+            states = {one.id: one.state for one in status_of(self.job).processes}
             return states.get(role) in {"joined", "ready", "waiting"}
 
         until(f"another {role}", is_back)
+
+
+def status_of(job: JobDir) -> JobStatus:
+    """How a job stands."""
+    status = Observer(job, "", SystemClock())._status()
+    assert status is not None
+    return status
+
+
+def pid_of(job: JobDir, role: str) -> int:
+    """The process of a role."""
+    [pid] = [one.pid for one in status_of(job).processes if one.id == role]
+    return pid
 
 
 def words(*arguments: object) -> list[str]:
@@ -74,25 +80,37 @@ def until(what: str, is_so: Callable[[], bool]) -> None:
 
 
 @contextlib.contextmanager
-def showing(folder: Path, name: str) -> Iterator[Shown]:
-    """A job of a name, shown until it is interrupted."""
-    from playwright import sync_api as playwright  # noqa: PLC0415  (around)
-
+def boarded(folder: Path, name: str, *options: object) -> Iterator[tuple[JobDir, str]]:
+    """A job of a name, and the address of its dashboard, until it is interrupted."""
     job = JobDir(folder / name)
-    options = ("--trainers", 4, "--servers", 2, "--checkpoint-every", "5s")
+    sizes = ("--trainers", 4, "--servers", 2, "--checkpoint-every", "5s")
     run = subprocess.Popen(
-        words("run", *options, "--job-dir", job.path, SCRIPT),
+        words("run", *sizes, "--job-dir", job.path, SCRIPT),
         env={**os.environ, "OMP_NUM_THREADS": "1"},
         stderr=subprocess.DEVNULL,
     )
     said = folder / "said"
     with said.open("wb") as output:
         until("the job", job.events.exists)
-        board = subprocess.Popen(words("dashboard", job.path), stderr=output)
+        board = subprocess.Popen(words("dashboard", *options, job.path), stderr=output)
     until("the dashboard", lambda: "token=" in said.read_text())
-    address = said.read_text().split(" is shown at ")[1].strip()
+    yield job, said.read_text().split(" is shown at ")[1].strip()
+    for process in (board, run):
+        process.send_signal(signal.SIGINT)
+    for process in (board, run):
+        process.wait(LIMIT_S)
+
+
+@contextlib.contextmanager
+def showing(folder: Path, name: str) -> Iterator[Shown]:
+    """A job of a name in a browser."""
+    from playwright import sync_api as playwright  # noqa: PLC0415  (around)
+
     wrong, requests = list[str](), list[str]()
-    with playwright.sync_playwright() as browsers:
+    with (
+        boarded(folder, name) as (job, address),
+        playwright.sync_playwright() as browsers,
+    ):
         browser = browsers.chromium.launch(executable_path=CHROMIUM)
         page = browser.new_page()
         page.on("console", lambda line: wrong.append(line.text))
@@ -101,7 +119,3 @@ def showing(folder: Path, name: str) -> Iterator[Shown]:
         page.goto(address)
         yield Shown(job, browser, page, address, wrong, requests)
         browser.close()
-    for process in (board, run):
-        process.send_signal(signal.SIGINT)
-    for process in (board, run):
-        process.wait(LIMIT_S)

@@ -1,0 +1,51 @@
+"""Figures for programs: as a scrape reads them, with names that stay."""
+
+import msgspec
+
+from paceline.dashboard.metrics import MOST_OWN, Figures, Happened, exposition
+from paceline.messages.watching import JobStatus
+from tests.dashboard.test_picture import standing, trainer
+
+
+def told(status: JobStatus | None, *, is_silent: bool = False) -> str:
+    happened = Happened()
+    lost = {"event": "TrainerLost", "t": 5.0, "kind": "exited"}
+    for event in (lost, lost, {"event": "CutCommitted", "t": 7.5, "cut": 1}):
+        happened.add(event)
+    figures = Figures("job", status, is_silent, False, happened, {"trainer-1": 2.5})
+    return exposition(figures).decode()
+
+
+def test_events_and_status_are_counted() -> None:
+    counters = {"part-0.gradient_bytes_sent": 640, "duplicates": 3}
+    job = msgspec.structs.replace(standing(trainer(1)), counters=counters)
+
+    lines = told(job).splitlines()
+
+    assert {
+        "paceline_up 1.0",
+        'paceline_records_total{trainer="trainer-1"} 64.0',
+        'paceline_processes_lost_total{kind="exited",role="trainer"} 2.0',
+        'paceline_round_waited_seconds_total{trainer="trainer-1"} 2.5',
+        "paceline_checkpoint_timestamp_seconds 7.5",
+        'paceline_wire_bytes_total{direction="to_servers",part="0",stage="sent"} 640.0',
+        'paceline_pushes_total{part="",what="duplicates"} 3.0',
+        'paceline_members{role="trainer",state="joined"} 1.0',
+    } <= set(lines)
+
+
+def test_who_does_not_answer_is_down() -> None:
+    assert "paceline_up 0.0" in told(standing(), is_silent=True)
+    assert "paceline_up 0.0" in told(None)
+
+
+def test_of_very_many_trainers_the_sum_is_told() -> None:
+    crowd = [trainer(n) for n in range(MOST_OWN + 1)]
+
+    lines = told(standing(*crowd)).splitlines()
+
+    records = [line for line in lines if line.startswith("paceline_records_total")]
+    [(name, value)] = [line.split() for line in records]
+    assert name == 'paceline_records_total{trainer="all"}'
+    assert float(value) == 64 * sum(range(MOST_OWN + 1))
+    assert not any(line.startswith("paceline_clock_steps{") for line in lines)

@@ -2,13 +2,13 @@
 
 import msgspec
 
-from paceline.dashboard.metrics import MOST_OWN, Figures, Happened, exposition
+from paceline.dashboard.metrics import MOST_OWN, Figures, Tally, exposition
 from paceline.messages.watching import JobStatus
 from tests.dashboard.test_picture import standing, trainer
 
 
 def told(status: JobStatus | None, *, is_silent: bool = False) -> str:
-    happened = Happened()
+    happened = Tally()
     lost = {"event": "TrainerLost", "t": 5.0, "kind": "exited"}
     for event in (lost, lost, {"event": "CutCommitted", "t": 7.5, "cut": 1}):
         happened.add(event)

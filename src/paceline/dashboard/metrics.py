@@ -36,7 +36,7 @@ _BYTES = (  # (end of the counter's name, direction, whether a codec has been th
 
 
 @final
-class Happened:
+class Tally:
     """What events count that a status does not tell."""
 
     def __init__(self) -> None:
@@ -65,22 +65,28 @@ class Figures(NamedTuple):
     status: JobStatus | None
     is_silent: bool
     is_over: bool
-    happened: Happened
+    happened: Tally
     waited_s: dict[str, float]
 
 
 def exposition(figures: Figures) -> bytes:
     """The text of a scrape."""
     from prometheus_client import CollectorRegistry, generate_latest  # noqa: PLC0415  (extra)
-    from prometheus_client.registry import Collector  # noqa: PLC0415
-
-    class Job(Collector):
-        def collect(self) -> Iterator["Metric"]:
-            return _families(figures)
 
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(Job())
+    registry.register(_Job(figures))
     return generate_latest(registry)
+
+
+@final
+class _Job:
+    """What a registry collects from."""
+
+    def __init__(self, figures: Figures) -> None:
+        self._figures = figures
+
+    def collect(self) -> Iterator["Metric"]:
+        return _families(self._figures)
 
 
 def _families(figures: Figures) -> Iterator["Metric"]:

@@ -16,7 +16,7 @@ from typing import Any, final
 
 from paceline.config import SSP, parse_pace
 from paceline.dashboard.lanes import Lanes
-from paceline.dashboard.metrics import Figures, Happened
+from paceline.dashboard.metrics import Figures, Tally
 from paceline.dashboard.rounds import LastRounds
 from paceline.dashboard.series import Series
 from paceline.errors import UsageError
@@ -40,7 +40,7 @@ class Picture:
         """Nothing is known yet; ``name`` is what users call the job."""
         self._name = name
         self._lanes, self._rounds = Lanes(), LastRounds()
-        self._happened = Happened()
+        self._tally = Tally()
         self._curves: dict[str, Series] = {}  # {name: points}
         self._rate = Rate()
         self._start_t: float | None = None
@@ -64,7 +64,7 @@ class Picture:
             self._start_t = float(event["began"])
         self._at_s = max(self._at_s, t - self._start_t)  # clocks may be set back
         self._lanes.add(self._at_s, event)
-        self._happened.add(event)
+        self._tally.add(event)
         if name == "progress":
             self._note_progress(event)
         elif name == "log":
@@ -126,7 +126,7 @@ class Picture:
         is_over = self._ended is not None
         waited_s = self._rounds.lost_s
         return Figures(
-            self._name, self._status, is_silent, is_over, self._happened, dict(waited_s)
+            self._name, self._status, is_silent, is_over, self._tally, dict(waited_s)
         )
 
     def _note_progress(self, event: Facts) -> None:

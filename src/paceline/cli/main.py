@@ -20,7 +20,7 @@ from paceline.watch.summary import EXIT_CODES, Ending
 # Each is the name of what its module has for it, and of the module, but for these.
 COMMANDS = (
     *("run", "host", "role", "status", "logs", "scale", "pace"),
-    *("draw", "simulate", "checkpoint", "doctor"),
+    *("draw", "simulate", "checkpoint", "doctor", "script"),
 )
 _MODULES = {"role": "host", "pace": "scale"}
 _HELP = "Elastic training for PyTorch: many trainers, one model, one pace."

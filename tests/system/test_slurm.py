@@ -44,55 +44,50 @@ class Submitted:
     """A counting job of SLURM's, and what has come of it."""
 
     def __init__(
-        self,
-        cluster: Slurm,
-        folder: Path,
-        *words: str,
-        script: tuple[str, ...],
-        **more: str,
+        self, cluster: Slurm, folder: Path, *words: str, script: tuple[str, ...]
     ) -> None:
         self.cluster, self.folder = cluster, folder
         self.verdict = folder / "verdict.json"
         counting = (str(COUNTING), *script, "--out", str(self.verdict))
         batch = written(folder, "job.sbatch", *words, *counting)
         self.output = folder / "job.txt"
-        where = (f"--output={self.output}", f"--chdir={folder}")
-        self.id = cluster.submit(batch, *where, **more)
+        self.id = cluster.submit(batch, f"--output={self.output}", f"--chdir={folder}")
         self.job = JobDir(folder / "runs" / f"slurm-{self.id}")
 
     def said(self) -> str:
         """What the launcher has said so far."""
         return self.output.read_text() if self.output.exists() else ""
 
-    def records(self) -> int:
-        """Records that have counted in some turn, as its events tell."""
-        if not self.job.events.exists():
-            return 0
-        return len(
-            [1 for line in self.job.events.read_text().splitlines() if "lease" in line]
-        )
-
     def events(self, kind: str) -> list[dict[str, Any]]:
-        """What has happened of one kind."""
+        """What has happened of one kind, in all turns."""
         if not self.job.events.exists():
             return []
         lines = self.job.events.read_text().splitlines()
         told = [json.loads(line) for line in lines if line.endswith("}")]
-        return [event for event in told if event.get("event") == kind]
+        return [event for event in told if event["event"] == kind]
 
-    def wait_state(self, state: str, seconds: float) -> None:
-        within(seconds, f"{state}: {self.said()}", lambda: self._is(state))
+    def records(self) -> int:
+        """Records that have counted."""
+        return max((event["records"] for event in self.events("progress")), default=0)
+
+    def wait_state(self, *states: str, seconds: float = BEGIN_S) -> None:
+        """Wait until it stands so; a failed one does not come to stand otherwise."""
+        last = {*states, "FAILED", "CANCELLED", "TIMEOUT", "COMPLETED"}
+        told = f"{states}"
+        now = within(seconds, told, lambda: self._state(last))
+        assert now in states, f"{now}: {self.said()}"
 
     def wait_trains(self) -> None:
-        within(BEGIN_S, "a checkpoint is there", lambda: bool(self.events("cut")))
+        """Wait until some records count."""
+        within(BEGIN_S, "a few records count", lambda: self.records() > 100)
 
     def is_exact(self) -> bool:
+        """Whether every record has counted once, over all turns."""
         return bool(json.loads(self.verdict.read_text())["exact"])
 
-    def _is(self, state: str) -> bool:
+    def _state(self, states: set[str]) -> str:
         now = self.cluster.job(self.id).state
-        assert state in {now, "PENDING"} or now not in {"FAILED", "CANCELLED"}, self.said()
-        return now == state
+        return now if now in states else ""
 
 
 def test_three_machines_of_an_allocation_count_exactly(
@@ -101,7 +96,7 @@ def test_three_machines_of_an_allocation_count_exactly(
     sizes = ("--nodes", "3", "--", "--trainers", "3", "--servers", "3", *OPTIONS)
     job = Submitted(cluster, tmp_path, *sizes, script=SHORT)
 
-    job.wait_state("COMPLETED", BEGIN_S)
+    job.wait_state("COMPLETED")
 
     assert job.is_exact()
     for name in ("n2", "n3"):
@@ -109,3 +104,55 @@ def test_three_machines_of_an_allocation_count_exactly(
     said = job.job.log("srun").read_text()
     assert said.count("paceline: the job is over") == 2
     assert "has ended" not in job.said()
+
+
+def test_a_storm_of_signals_is_one_leave_and_one_checkpoint(
+    cluster: Slurm, tmp_path: Path
+) -> None:
+    never = ("--pace", "async", "--checkpoint-every", "off")
+    sizes = ("--nodes", "2", "--sbatch=--no-requeue", "--", "--servers", "2", *never)
+    job = Submitted(cluster, tmp_path, *sizes, "--trainers", "2", script=LONG)
+    job.wait_trains()
+    before = len(job.events("CutCommitted"))
+
+    for name in ("TERM", "CONT", "TERM", "USR1"):
+        cluster.run("scancel", f"--signal={name}", job.id)
+    job.wait_state("FAILED", seconds=60.0)
+
+    assert len(job.events("CutCommitted")) == before + 1
+    assert job.said().count("interrupted: trainers leave") == 1
+    assert "interrupted: " in job.said()
+    summary = json.loads(job.job.summary.read_text())
+    assert summary["ending"] == "interrupted"
+    assert summary["records"] == job.records()
+    assert "go on with: paceline run --resume --job-dir" in job.said()
+    assert "--engine slurm" in job.said()
+    exits = cluster.run("scontrol", "show", "job", "--oneliner", job.id)
+    assert " ExitCode=75:0 " in exits
+    assert "is lost" not in job.said()
+
+
+def test_a_job_that_is_preempted_goes_on_in_its_next_turn_and_counts_exactly(
+    cluster: Slurm, tmp_path: Path
+) -> None:
+    sizes = ("--nodes", "3", "--", "--trainers", "2", "--servers", "2", *OPTIONS)
+    job = Submitted(cluster, tmp_path, *sizes, script=LONG)
+    job.wait_trains()
+    urgent = tmp_path / "urgent.sh"
+    urgent.write_text("#!/bin/bash\nexit 0\n")
+
+    other = cluster.submit(
+        urgent, "--partition=urgent", "--nodes=3", "--exclusive", "--output=/dev/null"
+    )
+    job.wait_state("PENDING")
+    left = job.records()
+    told = "the urgent one has had its turn"
+    within(60.0, told, lambda: cluster.job(other).state == "COMPLETED")
+    cluster.run("scontrol", "update", f"JobId={job.id}", "StartTime=now")
+    job.wait_state("COMPLETED", seconds=2 * BEGIN_S)
+
+    assert cluster.job(job.id).restarts == 1
+    assert job.is_exact()
+    assert 100 < left < 24000
+    assert "resumed, " in job.said()
+    assert job.said().count("interrupted: trainers leave") == 1

@@ -1,6 +1,7 @@
 """Jobs in allocations of SLURM: they begin, are told to leave, go on, and count exactly."""
 
 import json
+import re
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +18,7 @@ pytestmark = [
     pytest.mark.skipif(bool(why_no_slurm()), reason=why_no_slurm()),
 ]
 BEGIN_S = 180.0  # three machines import torch at once, on two cores
-LONG = ("--records", "24000", "--ids", "200", "--epochs", "1", "--sleep-ms", "40")
+LONG = ("--records", "12000", "--ids", "200", "--epochs", "1", "--sleep-ms", "40")
 SHORT = ("--records", "3200", "--ids", "200", "--epochs", "1")
 OPTIONS = ("--pace", "async", "--checkpoint-every", "2s")
 
@@ -153,6 +154,42 @@ def test_a_job_that_is_preempted_goes_on_in_its_next_turn_and_counts_exactly(
 
     assert cluster.job(job.id).restarts == 1
     assert job.is_exact()
-    assert 100 < left < 24000
+    assert 100 < left < 12000
     assert "resumed, " in job.said()
     assert job.said().count("interrupted: trainers leave") == 1
+
+
+def test_a_job_array_of_one_machine_each_joins_and_leaves(
+    cluster: Slurm, tmp_path: Path
+) -> None:
+    """The job itself has one machine; who is told to leave does, and comes again."""
+    whole = "--sbatch=--exclusive"
+    sizes = ("--trainers", "3", "--servers", "1", "--await-hosts", "3", *OPTIONS)
+    job = Submitted(cluster, tmp_path, whole, "--", *sizes, script=LONG)
+    join = ("--join", str(job.job.path), whole, "--array", "0-1", "--", "--servers", "0")
+    more = written(tmp_path, "more.sbatch", *join)
+    output = f"--output={tmp_path}/host.%a.txt"
+    array = cluster.submit(more, output, f"--chdir={tmp_path}")
+    job.wait_trains()
+    assert_said_by(tmp_path, "joined as host-[12]:", 2)
+
+    cluster.run("scancel", "--signal=TERM", f"{array}_0")
+
+    gone = "was told to stop; with it trainer-"
+    within(30.0, "it leaves, with its trainer", lambda: gone in job.said())
+    first = f"{array}_0"
+    within(30.0, "it is requeued", lambda: cluster.job(first).state == "PENDING")
+    cluster.run("scontrol", "update", f"JobId={first}", "StartTime=now")
+    within(BEGIN_S, "it comes again", lambda: "host-3 has joined" in job.said())
+    job.wait_state("COMPLETED")
+    assert job.is_exact()
+    for task in (first, f"{array}_1"):
+        within(30.0, "it ends", lambda task=task: cluster.job(task).state == "COMPLETED")
+    assert_said_by(tmp_path, "the job is over", 2)
+    assert_said_by(tmp_path, "the job goes on without it", 1)
+
+
+def assert_said_by(folder: Path, pattern: str, count: int) -> None:
+    """So often the hosts of a job array have said something."""
+    said = "".join(path.read_text() for path in folder.glob("host.*.txt"))
+    assert len(re.findall(pattern, said)) == count, said

@@ -49,6 +49,7 @@ PreemptType=preempt/partition_prio
 PreemptMode=REQUEUE
 JobRequeue=1
 KillWait=20
+SlurmdTimeout=10
 {nodes}
 PartitionName=usual Nodes=ALL Default=YES MaxTime=30 State=UP PriorityTier=1 GraceTime=20
 PartitionName=urgent Nodes=ALL MaxTime=30 State=UP PriorityTier=9 PreemptMode=off

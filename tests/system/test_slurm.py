@@ -1,9 +1,12 @@
 """Jobs in allocations of SLURM: they begin, are told to leave, go on, and count exactly."""
 
 import json
+import os
 import re
+import signal
 import subprocess
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +22,7 @@ pytestmark = [
 ]
 BEGIN_S = 180.0  # three machines import torch at once, on two cores
 LONG = ("--records", "12000", "--ids", "200", "--epochs", "1", "--sleep-ms", "40")
+VERY_LONG = (*LONG, "--epochs", "100")
 SHORT = ("--records", "3200", "--ids", "200", "--epochs", "1")
 OPTIONS = ("--pace", "async", "--checkpoint-every", "2s")
 
@@ -81,6 +85,10 @@ class Submitted:
     def wait_trains(self) -> None:
         """Wait until some records count."""
         within(BEGIN_S, "a few records count", lambda: self.records() > 100)
+
+    def start_now(self) -> None:
+        """Have a requeued job begin, which SLURM holds back for two minutes."""
+        self.cluster.run("scontrol", "update", f"JobId={self.id}", "StartTime=now")
 
     def is_exact(self) -> bool:
         """Whether every record has counted once, over all turns."""
@@ -149,7 +157,7 @@ def test_a_job_that_is_preempted_goes_on_in_its_next_turn_and_counts_exactly(
     left = job.records()
     told = "the urgent one has had its turn"
     within(60.0, told, lambda: cluster.job(other).state == "COMPLETED")
-    cluster.run("scontrol", "update", f"JobId={job.id}", "StartTime=now")
+    job.start_now()
     job.wait_state("COMPLETED", seconds=2 * BEGIN_S)
 
     assert cluster.job(job.id).restarts == 1
@@ -157,6 +165,80 @@ def test_a_job_that_is_preempted_goes_on_in_its_next_turn_and_counts_exactly(
     assert 100 < left < 12000
     assert "resumed, " in job.said()
     assert job.said().count("interrupted: trainers leave") == 1
+
+
+def test_a_host_is_lost_alone_and_a_launcher_takes_all_with_it(
+    cluster: Slurm, tmp_path: Path
+) -> None:
+    sizes = ("--nodes", "3", "--", "--trainers", "2", "--servers", "1", *OPTIONS)
+    job = Submitted(cluster, tmp_path, *sizes, script=VERY_LONG)
+    job.wait_trains()
+
+    kill_of(cluster, 3, " host --join ")
+
+    within(30.0, "it is lost", lambda: re.search(r"\(n3, tcp:.* is lost", job.said()))
+    before = job.records()
+    within(60.0, "the others go on", lambda: job.records() > before)
+    assert "has ended" not in job.said()
+
+    kill_of(cluster, 1, " run --engine slurm ")
+
+    within(20.0, "nothing of it is left", lambda: not left(cluster))
+    job.wait_state("FAILED", seconds=60.0)
+
+
+@pytest.mark.parametrize("lost", [1, pytest.param(2, marks=pytest.mark.soak)])
+def test_a_machine_that_is_down_costs_a_turn_and_no_record(
+    cluster: Slurm, tmp_path: Path, lost: int
+) -> None:
+    """SLURM knows late; until then the job goes on, unless its first machine is lost."""
+    sizes = ("--nodes", "2", "--", "--trainers", "2", "--servers", "1", *OPTIONS)
+    job = Submitted(cluster, tmp_path, *sizes, script=LONG)
+    job.wait_trains()
+
+    cluster.machines[lost].kill()
+
+    job.wait_state("PENDING", seconds=90.0)
+    job.start_now()
+    job.wait_state("COMPLETED", seconds=2 * BEGIN_S)
+    assert cluster.job(job.id).restarts == 1
+    assert "goes on from checkpoint" in job.said()
+    assert job.is_exact()
+
+
+def test_a_job_that_is_cancelled_stays_so_and_leaves_nothing(
+    cluster: Slurm, tmp_path: Path
+) -> None:
+    sizes = ("--nodes", "2", "--", "--trainers", "2", "--servers", "1", *OPTIONS)
+    job = Submitted(cluster, tmp_path, *sizes, script=LONG)
+    job.wait_trains()
+
+    cluster.run("scancel", job.id)
+
+    job.wait_state("CANCELLED", seconds=60.0)
+    within(30.0, "nothing of it is left", lambda: not left(cluster))
+    assert cluster.job(job.id) == ("CANCELLED", 0, "None")
+
+
+def left(cluster: Slurm) -> list[str]:
+    """What of paceline runs on any node."""
+    nodes = list(cluster.machines)[1:]
+    pids = [pid for machine in nodes for pid in machine.processes()]
+    return [words for pid in pids if "paceline" in (words := words_of(pid))]
+
+
+def kill_of(cluster: Slurm, node: int, words: str) -> None:
+    """Kill the process of a node that was started by some words."""
+    pids = cluster.machines[node].processes()
+    [pid] = [pid for pid in pids if words in words_of(pid) and "srun" not in words_of(pid)]
+    os.kill(pid, signal.SIGKILL)
+
+
+def words_of(pid: int) -> str:
+    """The command line of a process; empty if it is gone."""
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ")
+    return ""
 
 
 def test_a_job_array_of_one_machine_each_joins_and_leaves(

@@ -8,7 +8,8 @@ import typer
 
 from paceline.cli.run import run
 from paceline.errors import UsageError
-from paceline.launch.engines import Batch, host_script, run_script
+from paceline.launch.engines import BatchJob, host_script, run_script
+from paceline.launch.job import UserScript, file_of
 
 script = typer.Typer(
     name="script",
@@ -65,7 +66,7 @@ def slurm(
             raise UsageError(f"--sbatch: expected an option of sbatch, got {line!r}")
     programs = str(Path(sys.executable).parent)
     if join is not None:
-        batch = Batch("paceline-host", nodes, tuple(lines), programs)
+        batch = BatchJob("paceline-host", nodes, tuple(lines), programs)
         if nodes > 1:
             raise UsageError(
                 "--join: each machine that joins is a job of its own: say --array=0-7 for "
@@ -74,8 +75,8 @@ def slurm(
         text = host_script(batch, _place(join), words or [])
     else:
         asked = _asked(words or [])
-        default = asked["script"].rpartition(".")[2] if asked["is_module"] else None
-        batch = Batch(default or Path(asked["script"]).stem, nodes, tuple(lines), programs)
+        named = file_of(UserScript(asked["script"], (), asked["is_module"]))
+        batch = BatchJob(Path(named).stem, nodes, tuple(lines), programs)
         has_checkpoints = asked["checkpoints"] is not None
         text = run_script(batch, words or [], has_checkpoints=has_checkpoints)
     sys.stdout.write(text)

@@ -5,9 +5,9 @@ import subprocess
 
 import pytest
 
-from paceline.launch.engines import Batch, host_script, run_script
+from paceline.launch.engines import BatchJob, host_script, run_script
 
-BATCH = Batch("train", 3, ("--time=1:00:00", "--signal=USR1@300"), "/opt/my venv/bin")
+BATCH = BatchJob("train", 3, ("--time=1:00:00", "--signal=USR1@300"), "/opt/my venv/bin")
 RUN = run_script(BATCH, ["--trainers", "4", "my train.py", "--x"], has_checkpoints=False)
 HOST = host_script(BATCH._replace(nodes=1), "/shared/my job", ["--servers", "0"])
 

@@ -18,12 +18,12 @@ from paceline.lazy_names import loader
 
 if TYPE_CHECKING:
     from paceline.launch.engines.engine import Brought, BroughtJob, Engine, NoEngine
-    from paceline.launch.engines.sbatch import Batch, host_script, run_script
+    from paceline.launch.engines.sbatch import BatchJob, host_script, run_script
     from paceline.launch.engines.slurm import address_in_allocation, slurm_engine
     from paceline.launch.engines.ssh import SshEngine, address_towards, parse_hosts
 
 _LAZY = {  # {name: the module that defines it}: a run needs one of them, or none
-    "Batch": "paceline.launch.engines.sbatch",
+    "BatchJob": "paceline.launch.engines.sbatch",
     "Brought": "paceline.launch.engines.engine",
     "BroughtJob": "paceline.launch.engines.engine",
     "Engine": "paceline.launch.engines.engine",

@@ -49,7 +49,7 @@ _STEP = 'srun --nodes=1 --ntasks=1 --nodelist="$SLURMD_NODENAME" --overlap --cpu
 _CHECKPOINTS = '--checkpoints "$PWD/$job/checkpoints" '
 
 
-class Batch(NamedTuple):
+class BatchJob(NamedTuple):
     """What is asked of SLURM for a job.
 
     Attributes:
@@ -65,7 +65,7 @@ class Batch(NamedTuple):
     programs: str
 
 
-def run_script(batch: Batch, words: Sequence[str], *, has_checkpoints: bool) -> str:
+def run_script(batch: BatchJob, words: Sequence[str], *, has_checkpoints: bool) -> str:
     """What runs a job, and goes on with it however often SLURM interrupts it.
 
     Args:
@@ -83,7 +83,7 @@ def run_script(batch: Batch, words: Sequence[str], *, has_checkpoints: bool) -> 
     return _head(batch, told) + run + _TAIL.format(then="it goes on in its next turn")
 
 
-def host_script(batch: Batch, join: str, words: Sequence[str]) -> str:
+def host_script(batch: BatchJob, join: str, words: Sequence[str]) -> str:
     """What brings a machine to a job that runs, and again when SLURM has taken it away.
 
     Args:
@@ -97,7 +97,7 @@ def host_script(batch: Batch, join: str, words: Sequence[str]) -> str:
     return _head(batch, told) + host + _TAIL.format(then="it joins again in its next turn")
 
 
-def _head(batch: Batch, told: str) -> str:
+def _head(batch: BatchJob, told: str) -> str:
     lines = [
         f"--job-name={batch.name}",
         f"--nodes={batch.nodes}",

@@ -2,17 +2,20 @@
 
 import sys
 from itertools import product
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paceline.errors import UsageError
+from paceline.errors import JobFailed, UsageError
 from paceline.launch.engines import address_in_allocation, slurm_engine
 from paceline.launch.engines.slurm import MOST_HOSTS, SlurmEngine, expand_hosts
-from paceline.launch.job import Candidate
+from paceline.launch.job import Candidate, JobDir
 from paceline.launch.supervise.supervision import LEAVE_S, SAVE_S
 from paceline.transport.address import TcpListening
+from tests.launch.engines.test_ssh import SECRET, brought
+from tests.system.hosts import within
 
 ALLOCATION = {
     "SLURM_JOB_ID": "17",
@@ -134,9 +137,70 @@ def test_a_launcher_listens_at_its_only_address_or_at_slurms(
 
 @pytest.mark.parametrize(
     ("here", "told"),
-    [([ETH, IB], r"several addresses .*eth0 10.0.0.1, ib0 10.9.0.1"), ([LOOPBACK], "no a")],
+    [
+        ([ETH, IB], "found eth0 10.0.0.1, ib0 10.9.0.1: "),
+        ([LOOPBACK], "found none but loopback: "),
+    ],
 )
 def test_which_address_is_not_guessed(here: list[Candidate], told: str) -> None:
     with pytest.raises(UsageError, match=told) as refused:
         address_in_allocation({}, here, (0, 0))
     assert "--network" in str(refused.value)
+
+
+@pytest.fixture
+def srun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The program that is called srun: a shell's words are put there."""
+    path = tmp_path / "bin" / "srun"
+    path.parent.mkdir()
+    path.touch(0o755)
+    monkeypatch.setenv("PATH", str(path.parent), prepend=":")
+    monkeypatch.setattr("paceline.launch.engines.children.LEAVE_S", 0.1)
+    return path
+
+
+def test_the_secret_comes_by_the_steps_stdin_alone(srun: Path, tmp_path: Path) -> None:
+    words = """echo "$*"; env; read secret; echo "read: $secret"; read more"""
+    srun.write_text(f"#!/bin/sh\n{words}\n")
+    job = JobDir(tmp_path)
+    job.logs.mkdir()
+    hosts = SlurmEngine("17", ("n1", "n3")).bring(brought(job, 3))
+    try:
+        hosts.start("10.0.0.1:7070")
+        log = job.log("srun")
+        within(10.0, "it is read", lambda: "read: " in log.read_text())
+    finally:
+        hosts.close()
+
+    before, _, read = log.read_text().partition("read: ")
+    assert read.strip() == SECRET.text()
+    assert "--nodelist=n1,n3" in before
+    assert SECRET.text() not in before
+
+
+def test_a_step_that_cannot_begin_fails_the_job_in_the_words_of_srun(
+    srun: Path, tmp_path: Path
+) -> None:
+    words = "srun: error: Unable to create step for job 17"
+    srun.write_text(f"#!/bin/sh\necho {words}; exit 1\n")
+    job, said = JobDir(tmp_path), list[str]()
+    job.logs.mkdir()
+    hosts = SlurmEngine("17", ("n1", "n3")).bring(brought(job, 3, said.append))
+    try:
+        hosts.start("10.0.0.1:7070")
+        within(10.0, "it is told", lambda: len(said) > 1)
+        with pytest.raises(JobFailed, match="srun for n1, n3 has ended") as failed:
+            hosts.check()
+    finally:
+        hosts.close()
+
+    assert str(failed.value).endswith(words)
+    assert "scontrol show job 17" in str(failed.value)
+
+
+def test_one_machine_starts_no_step(tmp_path: Path) -> None:
+    said = list[str]()
+    hosts = SlurmEngine("17", ()).bring(brought(JobDir(tmp_path), 1, said.append))
+    hosts.start("10.0.0.1:7070")
+    hosts.close()
+    assert not said

@@ -126,15 +126,14 @@ def address_in_allocation(
     if len(found) == 1:
         return TcpListening(found[0].host, found[0].host, *ports)
     raise UsageError(
-        "--engine slurm: this machine has "
-        f"{'several addresses' if found else 'no address'} that others may reach "
-        f"({_told(found)}): say with --network which of its networks all machines of the "
-        "job are in, as 10.0.0.0/8, or name the address with --listen"
+        "--engine slurm: expected one address of this machine that others may reach, found "
+        f"{_told(found)}: say with --network in which network all machines of the job are, "
+        "such as 10.0.0.0/8, or name the address with --listen"
     )
 
 
 def _told(here: list[Candidate]) -> str:
-    return ", ".join(f"{one.interface} {one.host}" for one in here) or "but loopback"
+    return ", ".join(f"{one.interface} {one.host}" for one in here) or "none but loopback"
 
 
 _PIECE = re.compile(r"[^,\[\]]+|\[[^\[\]]*\]|,")

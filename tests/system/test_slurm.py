@@ -18,7 +18,6 @@ from tests.system.slurm_rig import Slurm, slurm, why_no_slurm
 
 pytestmark = [
     *(pytest.mark.slow, pytest.mark.system, pytest.mark.around, pytest.mark.timeout(0)),
-    pytest.mark.skipif(bool(why_no_slurm()), reason=why_no_slurm()),
 ]
 BEGIN_S = 180.0  # three machines import torch at once, on two cores
 LONG = ("--records", "12000", "--ids", "200", "--epochs", "1", "--sleep-ms", "40")
@@ -30,6 +29,8 @@ OPTIONS = ("--pace", "async", "--checkpoint-every", "2s")
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[Slurm]:
     """Three machines, n1 to n3."""
+    if why := why_no_slurm():
+        pytest.skip(why)
     place = tmp_path / "cluster"
     place.mkdir()
     with slurm(place) as one:

@@ -134,20 +134,16 @@ def host(  # noqa: PLR0913  (the command line has one parameter for each option)
 
     def be_host(door: JobDoor, join_within_s: float) -> str:
         plan = _plan(door, wish, join_within_s, name or machine_name(), folder, most)
-        if end_with_stdin:
-            threading.Thread(target=_stop_with_stdin, daemon=True).start()
         return wait_host(plan, _say, SystemClock())
 
     try:
-        if _names_folder(join):
-            told = _wait_by_folder(
-                JobDir(Path(join.removeprefix("file://"))), be_host, within
-            )
+        named = _named(join, is_piped=end_with_stdin, is_plain=plain)
+        if end_with_stdin:
+            threading.Thread(target=_stop_with_stdin, daemon=True).start()
+        if isinstance(named, JobDir):
+            _say(_wait_by_folder(named, be_host, within))
         else:
-            launcher = tcp_address("--join", join)
-            secret = piped_secret() if end_with_stdin else ask_secret(os.environ)
-            told = be_host(JobDoor(launcher, secret, plain), within.remaining_s())
-        _say(told)
+            _say(be_host(named, within.remaining_s()))
     except Interrupted as interrupted:
         _say(str(interrupted))
         raise typer.Exit(PREEMPTED_EXIT_CODE) from None
@@ -188,9 +184,13 @@ def _plan(
     )
 
 
-def _names_folder(join: str) -> bool:
-    """Whether ``--join`` is a job folder: no address has a slash."""
-    return "/" in join
+def _named(join: str, *, is_piped: bool, is_plain: bool) -> JobDir | JobDoor:
+    """What ``--join`` names: a job folder, since no address has a slash, or an address."""
+    if "/" in join:
+        return JobDir(Path(join.removeprefix("file://")))
+    launcher = tcp_address("--join", join)
+    secret = piped_secret() if is_piped else ask_secret(os.environ)
+    return JobDoor(launcher, secret, is_plain)
 
 
 def _wait_by_folder(

@@ -4,7 +4,8 @@
 # make check   before a commit, in two minutes: format, lint, types, imports, the rules of the house,
 #              and the fast tests of rooms; of the trainer those of its pure sub-rooms, and none that
 #              puts whole jobs together (tests/cluster, tests/simulate ...): make test runs all
-# make test-around  what needs libraries that paceline can do without; nothing may be skipped
+# make test-around  what needs libraries and engines that paceline can do without; nothing may be
+#              skipped. As root, with apt-get, it installs SLURM and browsers (tools/install_around.sh)
 # make lint    format, lint, types
 # make docs    the documentation as a site in build/site
 # make bench   all that needs no other library; twenty minutes, on an idle machine
@@ -42,6 +43,7 @@ check: $(DEV)
 	@$(BIN)/python tools/check.py lint fast
 
 test-around: $(AROUND)
+	@tools/install_around.sh
 	@$(BIN)/python tools/check.py around
 
 lint: $(DEV)
@@ -96,7 +98,6 @@ $(DEV): pyproject.toml constraints.txt | $(BIN)/python
 
 $(AROUND): $(DEV)
 	@$(PIP) -e '.[around]'
-	@tools/around.sh
 	@touch $@
 
 $(FUZZ): $(DEV)

@@ -101,8 +101,8 @@ def taken() -> dict[str, set[str]]:
 def wrong_commands(page: str, options: dict[str, set[str]]) -> Iterator[str]:
     """Commands and options of a page that the program does not take."""
     for line in COMMAND.findall(page.replace("\\\n", " ")):
-        # What follows a script, or a module, belongs to it.
-        words = re.split(r" #|\S+\.py\b| -m ", line)[0].split()
+        # What follows a script, a module, or two dashes belongs to that.
+        words = re.split(r" #| -- |\S+\.py\b| -m ", line)[0].split()
         name = next((n for n in (" ".join(words[:2]), words[0]) if n in options), None)
         if name is None:
             yield line

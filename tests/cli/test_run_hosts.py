@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from paceline.cli import host as host_command
 from paceline.cli import run as run_command
+from paceline.cli.elsewhere import host as host_command
 from paceline.launch.engines import SshEngine
+from paceline.launch.engines.slurm import SlurmEngine
 from paceline.launch.hosts import Capacity, HostPlan
 from paceline.watch.summary import Ending, Verdict
 from tests.cli.running import Runs, exit_code
@@ -170,3 +171,63 @@ def test_what_cannot_be_is_refused_before_a_folder_is_made(
     assert said in capsys.readouterr().err
     assert not (tmp_path / "runs").exists()
     assert runs.reach.listening is None
+
+
+@pytest.fixture
+def allocation(monkeypatch: pytest.MonkeyPatch) -> None:
+    """This machine is n1 of three."""
+    monkeypatch.setenv("SLURM_JOB_ID", "17")
+    monkeypatch.setenv("SLURM_JOB_NODELIST", "n[1-3]")
+    monkeypatch.setenv("SLURMD_NODENAME", "n1")
+
+
+@pytest.mark.usefixtures("allocation")
+def test_the_machines_of_an_allocation_are_awaited(
+    monkeypatch: pytest.MonkeyPatch, runs: Runs
+) -> None:
+    options = ["--engine", "slurm", "--network", "lo", "--checkpoints", "cuts"]
+
+    assert exit_code(monkeypatch, "run", *options, "train.py") == 0
+
+    listening = runs.reach.listening
+    assert listening is not None
+    assert str(listening.address) == "tcp:127.0.0.1:0"
+    assert listening.begins_with(None) == 3
+    assert listening.engine == SlurmEngine("17", ("n2", "n3"))
+    assert listening.options() == ["--engine", "slurm"]
+
+
+@pytest.mark.usefixtures("allocation")
+def test_an_allocation_of_one_machine_is_this_machine_unless_others_are_awaited(
+    monkeypatch: pytest.MonkeyPatch, runs: Runs
+) -> None:
+    monkeypatch.setenv("SLURM_JOB_NODELIST", "n1")
+    alone = ["run", "--engine", "slurm", "--network", "lo"]
+
+    assert exit_code(monkeypatch, *alone, "train.py") == 0
+    assert runs.reach.listening is None
+
+    more = ["--await-hosts", "1", "--checkpoints", "cuts"]
+    assert exit_code(monkeypatch, *alone, *more, "train.py") == 0
+    assert runs.reach.listening is not None
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["--engine", "slurm"], "expected to run in a job of SLURM"),
+        (["--engine", "pbs"], "--engine: expected one of slurm, got 'pbs'"),
+        (["--engine", "slurm", "--hosts", "a"], "both say which machines come"),
+    ],
+)
+def test_an_engine_that_is_not_there_is_refused_by_name(
+    monkeypatch: pytest.MonkeyPatch,
+    runs: Runs,
+    capsys: pytest.CaptureFixture[str],
+    options: list[str],
+    told: str,
+) -> None:
+    monkeypatch.delenv("SLURM_JOB_ID", raising=False)
+    del runs
+    assert exit_code(monkeypatch, "run", *options, "train.py") == 2
+    assert told in capsys.readouterr().err

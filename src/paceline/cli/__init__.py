@@ -6,9 +6,9 @@
     options   what options of several commands say
     streams   standard output and error, whatever has become of them
     run       paceline run script.py: a job on this machine
-    host      paceline host, role: this machine in a job that another one leads
     scale     paceline scale N, pace PACE: a running job is changed
-    doctor    paceline doctor: what would go wrong between machines
+    elsewhere commands about other machines
+    dashboard paceline dashboard, report: a job in the browser
     status    paceline status DIR: how a job stands, or how it ended
     draw      paceline draw DIR: a run as a picture
 

@@ -20,9 +20,12 @@ from paceline.watch.summary import EXIT_CODES, Ending
 # Each is the name of what its module has for it, and of the module, but for these.
 COMMANDS = (
     *("run", "host", "role", "status", "logs", "scale", "pace"),
-    *("draw", "dashboard", "report", "simulate", "checkpoint", "doctor"),
+    *("draw", "dashboard", "report", "simulate", "checkpoint", "doctor", "script"),
 )
-_MODULES = {"role": "host", "pace": "scale", "report": "dashboard"}
+_MODULES = {
+    **{name: f"elsewhere.{name}" for name in ("host", "doctor", "script")},
+    "role": "elsewhere.host", "pace": "scale", "report": "dashboard",
+}
 _HELP = "Elastic training for PyTorch: many trainers, one model, one pace."
 
 

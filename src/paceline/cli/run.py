@@ -123,6 +123,7 @@ def run(  # noqa: PLR0913  (the command line has one parameter for each option)
     hosts: machines.Hosts = None,
     ssh: machines.Ssh = None,
     remote: machines.Remote = None,
+    engine: machines.EngineName = None,
     plain: machines.Plain = False,
     coordinator_only: Annotated[
         bool,
@@ -172,7 +173,7 @@ def run(  # noqa: PLR0913  (the command line has one parameter for each option)
         **_every(checkpoint_every),
     }
     own, by_ssh = (network, advertise, ports), (hosts, ssh, remote)
-    said = MachinesSaid(listen, own, await_hosts, by_ssh, plain)
+    said = MachinesSaid(listen, own, await_hosts, by_ssh, plain, engine)
     listening = leading(said.listening()) if coordinator_only else said.listening()
     # Checked before a folder is made.
     last = _last_run(job_dir, place) if resume else None

@@ -9,7 +9,7 @@ from typing import cast
 import pytest
 
 from paceline.errors import JobFailed, PeerLost, TransportError
-from paceline.launch.hosts.agent import _Agent
+from paceline.launch.hosts.agent import _Agent, _Notice
 from paceline.launch.job import JobDir
 from paceline.launch.processes import Child, ForkServer, Interrupts
 from paceline.launch.processes.parent import is_gone
@@ -70,3 +70,18 @@ def test_who_hears_nothing_for_too_long_ends_all_that_it_has_and_not_before(
     )
     assert next(answers, None) is None, "it has not waited for so long"
     assert [is_gone(child.pid) for child in started] == [True]
+
+
+def test_who_is_told_to_stop_goes_at_once_unless_the_job_may_end_before() -> None:
+    clock = ManualClock()
+    at_once, stays = _Notice(clock, 0.0), _Notice(clock, 90.0)
+    assert not at_once.is_due(0, is_heard=False)
+    assert at_once.is_due(1, is_heard=True)
+
+    assert not stays.is_due(1, is_heard=True)
+    clock.advance(89.0)
+    assert not stays.is_due(1, is_heard=True)
+    assert stays.is_due(2, is_heard=True), "told twice"
+    assert stays.is_due(1, is_heard=False), "nobody is there who would end it"
+    clock.advance(1.0)
+    assert stays.is_due(1, is_heard=True)

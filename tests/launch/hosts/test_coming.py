@@ -1,6 +1,7 @@
 """A host waits for its launcher, whatever keeps that from answering, and says what does."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
 
@@ -17,7 +18,8 @@ from paceline.errors import (
     UsageError,
 )
 from paceline.launch.hosts import coming
-from paceline.launch.hosts.coming import HostPlan, wait_joined, wait_own_host
+from paceline.launch.hosts.coming import HostPlan, wait_door, wait_joined, wait_own_host
+from paceline.launch.job import JobDir, JobDoor, RunFile, write_secret
 from paceline.launch.processes import Interrupts
 from paceline.messages.hosts import HostJoined, HostScript, JoinHost
 from paceline.messages.shared import Refusal
@@ -129,3 +131,46 @@ def test_a_launcher_whose_name_is_not_known_yet_is_waited_for(
         JobFailed, match=r"no launcher is found at .* within 30 s: the name"
     ):
         wait_own_host(launcher, 30.0, said.append, clock)
+
+
+RUN = RunFile("r", "tcp:10.0.0.1:5", "/nowhere", 7)
+
+
+def door_of(job: JobDir, *, within_s: float = 0.0) -> tuple[JobDoor | None, list[str]]:
+    said = list[str]()
+    return wait_door(job, within_s, said.append, ManualClock()), said
+
+
+def test_a_job_folder_says_where_machines_join(tmp_path: Path) -> None:
+    job, secret = JobDir(tmp_path), Secret.fresh()
+    write_secret(job.secret, secret)
+    job.write_run(RUN)
+    job.write_door("10.0.0.1:7070")
+
+    door, said = door_of(job)
+
+    assert door == JobDoor(TcpAddress("10.0.0.1", 7070), secret)
+    assert not said
+
+
+@pytest.mark.parametrize("has_run", [False, True])
+def test_a_job_that_has_not_begun_or_lets_nobody_in_is_not_waited_for_for_ever(
+    tmp_path: Path, *, has_run: bool
+) -> None:
+    job = JobDir(tmp_path)
+    if has_run:
+        job.write_run(RUN)
+        write_secret(job.secret, Secret.fresh())
+
+    with pytest.raises(JobFailed, match="no run of the job lets machines in within 0 s"):
+        door_of(job)
+
+
+def test_a_job_that_is_over_needs_nobody_and_one_that_goes_on_does(tmp_path: Path) -> None:
+    job = JobDir(tmp_path)
+    job.write_end(None, {"status": "finished", "ending": "trained"})
+    assert door_of(job) == (None, [])
+
+    job.write_end(None, {"status": "stopped", "ending": "interrupted"})
+    with pytest.raises(JobFailed, match="--join-within"):
+        door_of(job)

@@ -22,7 +22,8 @@ def nothing_is_caught() -> Iterator[None]:
 
 def test_a_scheduler_that_repeats_itself_hurries_nobody() -> None:
     with Interrupts() as interrupts:
-        for number in (signal.SIGTERM, signal.SIGCONT, signal.SIGTERM):
+        term, cont, usr1 = signal.SIGTERM, signal.SIGCONT, signal.SIGUSR1
+        for number in (term, cont, term, usr1, usr1):
             os.kill(os.getpid(), number)
         assert interrupts.count == 1
         os.kill(os.getpid(), signal.SIGINT)
@@ -38,7 +39,7 @@ def test_a_request_to_stop_is_counted(number: signal.Signals) -> None:
     assert signal.getsignal(number) is signal.SIG_DFL
 
 
-@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGINT, signal.SIGUSR1])
 def test_what_is_ignored_stays_ignored(number: signal.Signals) -> None:
     signal.signal(number, signal.SIG_IGN)
     with Interrupts() as interrupts:
@@ -46,6 +47,12 @@ def test_what_is_ignored_stays_ignored(number: signal.Signals) -> None:
         assert interrupts.count == 0
         assert signal.getsignal(number) is signal.SIG_IGN
     assert signal.getsignal(number) is signal.SIG_IGN
+
+
+def test_the_notice_that_slurm_sends_beforehand_is_a_request_to_stop() -> None:
+    with Interrupts() as interrupts:
+        os.kill(os.getpid(), signal.SIGUSR1)
+        assert interrupts.count == 1
 
 
 def test_an_ignored_sigterm_is_counted_all_the_same() -> None:

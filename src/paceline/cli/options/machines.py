@@ -2,7 +2,7 @@
 
 import os
 import shlex
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Annotated, NamedTuple
 
 import typer
@@ -12,8 +12,10 @@ from paceline.launch.engines import (
     Engine,
     NoEngine,
     SshEngine,
+    address_in_allocation,
     address_towards,
     parse_hosts,
+    slurm_engine,
 )
 from paceline.launch.hosts import Capacity, Listening
 from paceline.launch.job import (
@@ -73,18 +75,42 @@ Remote = Annotated[
         show_default="this folder, and this one's programs",
     ),
 ]
+EngineName = Annotated[
+    str | None,
+    typer.Option(
+        "--engine", help="Have the machines join that it gives: slurm, in an allocation."
+    ),
+]
 Plain = Annotated[
     bool,
     typer.Option("--plain", help="With --listen: between machines without TLS."),
 ]
 
 Own = tuple[str | None, str | None, str | None]
+Environment = Mapping[str, str]
+Found = Callable[[Environment, tuple[int, int]], TcpListening]
+
+
+class EngineKind(NamedTuple):
+    """How an engine is made, and where a launcher listens that was told nothing else."""
+
+    make: Callable[[Environment], Engine]
+    address: Found
+
+
+ENGINES = {
+    "slurm": EngineKind(
+        slurm_engine,
+        lambda environ, ports: address_in_allocation(environ, candidates(), ports),
+    )
+}
 
 
 class MachinesSaid(NamedTuple):
     """What a command line says of other machines; None: nothing.
 
     ``own``: --network, --advertise, --ports; ``ssh``: --hosts, --ssh, --remote.
+    ``engine``: one of `ENGINES`.
     """
 
     listen: str | None
@@ -92,6 +118,7 @@ class MachinesSaid(NamedTuple):
     await_hosts: int | None
     ssh: tuple[str | None, str | None, str | None]
     is_plain: bool
+    engine: str | None = None
 
     def listening(self, environment: Mapping[str, str] = os.environ) -> Listening | None:
         """What other machines are let in by; None: this one is alone.
@@ -99,10 +126,13 @@ class MachinesSaid(NamedTuple):
         Raises:
             UsageError: these options do not belong together, or say nothing.
         """
-        engine = ssh_engine(*self.ssh)
-        if self.listen is None and isinstance(engine, NoEngine):
-            self._require_nothing()
-            return None
+        engine = self._engine(environment)
+        is_brought = engine.num_machines(None) > 0
+        if self.listen is None and not is_brought:
+            if self.engine is None:
+                self._require_nothing()
+            if self.await_hosts is None:
+                return None
         if self.await_hosts is not None and self.await_hosts < 1:
             raise UsageError(f"--await-hosts: expected at least 1, got {self.await_hosts}")
         address, ports = self._own_address(engine, environment)
@@ -117,6 +147,20 @@ class MachinesSaid(NamedTuple):
             their_ports=(0, 0) if self.own[2] is None else ports,
         )
 
+    def _engine(self, environment: Environment) -> Engine:
+        by_ssh = ssh_engine(*self.ssh)
+        if self.engine is None:
+            return by_ssh
+        if self.engine not in ENGINES:
+            known = ", ".join(ENGINES)
+            raise UsageError(f"--engine: expected one of {known}, got {self.engine!r}")
+        if not isinstance(by_ssh, NoEngine):
+            raise UsageError(
+                f"--engine {self.engine} and --hosts both say which machines come: leave "
+                "one out"
+            )
+        return ENGINES[self.engine].make(environment)
+
     def _require_nothing(self) -> None:
         if self.is_plain:
             raise UsageError("--plain belongs to --listen: one machine's links stay on it")
@@ -128,6 +172,10 @@ class MachinesSaid(NamedTuple):
                 "machine's links stay on it"
             )
 
+    @property
+    def _brings(self) -> str:
+        return "--hosts" if self.engine is None else f"--engine {self.engine}"
+
     def _own_address(
         self, engine: Engine, environment: Mapping[str, str]
     ) -> tuple[TcpListening, tuple[int, int]]:
@@ -138,7 +186,9 @@ class MachinesSaid(NamedTuple):
         if self.listen is not None:
             found = listening_at(self.listen, wish, candidates(), is_plain=plain)
         elif wish.network is not None or wish.advertise is not None:
-            found = own_anywhere("--hosts", wish, candidates(), is_plain=plain)
+            found = own_anywhere(self._brings, wish, candidates(), is_plain=plain)
+        elif self.engine is not None:
+            found = ENGINES[self.engine].address(environment, wish.ports)
         else:
             assert isinstance(engine, SshEngine)
             found = address_towards(engine, wish.ports)

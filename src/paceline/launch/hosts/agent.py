@@ -187,11 +187,14 @@ class _Agent:
         """
         silence = Deadline(self._clock, self._plan.orphan_after_s)
         grace_s = GRACE_S
+        notice = _Notice(self._clock, self._plan.stay_s)
+        is_heard = True
         try:
-            while not interrupts.count:
+            while not notice.is_due(interrupts.count, is_heard=is_heard):
                 now = self._now(report)
                 report_by = Deadline(self._clock, REPORT_EVERY_S)
                 answer = self._ask(link, now)
+                is_heard = answer is not None
                 if isinstance(answer, Refusal):
                     grace_s = 0.0  # others have their places: they would only be in the way
                     raise JobFailed(answer.text)
@@ -332,6 +335,26 @@ class _Agent:
             lines = tuple(child.last_lines())
             self._ended[number] = HostExit(child.pid, status, lines, failure)
         return len(by_child) > len(self._children)
+
+
+@final
+class _Notice:
+    """When a host leaves that was told to stop: a job may end by itself before.
+
+    An engine that ends a whole job tells each machine, and the launcher's as well. That
+    one takes a last checkpoint, for which it needs the servers of all.
+    """
+
+    def __init__(self, clock: Clock, stay_s: float) -> None:
+        self._clock, self._stay_s = clock, stay_s
+        self._until: Deadline | None = None
+
+    def is_due(self, count: int, *, is_heard: bool) -> bool:
+        """Whether to leave, told so often; without a launcher nothing is waited for."""
+        if not count:
+            return False
+        self._until = self._until or Deadline(self._clock, self._stay_s)
+        return count > 1 or not is_heard or self._until.is_over()
 
 
 def _tell(child: Child, wished: HostProcess) -> None:

@@ -6,7 +6,7 @@ Waits: for the launcher, with deadlines, and says what for. The main thread.
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, final
 
 from paceline.errors import (
     DeadlineExceeded,
@@ -19,6 +19,7 @@ from paceline.errors import (
     UsageError,
 )
 from paceline.launch.hosts.placement import Capacity
+from paceline.launch.job import JobDir, JobDoor, read_secret, tcp_address
 from paceline.launch.processes import Interrupts
 from paceline.messages.hosts import ExamJoined, HostJoined, JoinHost
 from paceline.messages.shared import Refusal
@@ -27,10 +28,17 @@ from paceline.transport.address import TcpAddress, TcpListening
 from paceline.transport.handshake import Secret
 from paceline.transport.patience import PatientConnection
 from paceline.transport.streams import own_host
+from paceline.watch.summary import Ending
 
 JOIN_ANSWER_S = 15.0  # the launcher dials back meanwhile
 LOOK_S = 5.0  # for who has the launcher's name
 LOOK_AGAIN_S = 0.5
+TOLD_TO_STOP = "this machine was told to stop, and has not joined"
+
+
+@final
+class NotLetIn(JobFailed):
+    """No launcher has let this machine in, in time."""
 
 
 class HostPlan(NamedTuple):
@@ -39,7 +47,7 @@ class HostPlan(NamedTuple):
     ``launcher`` is where the job's launcher listens, ``own`` where this machine's listeners
     are. Nothing is heard for ``orphan_after_s``: the host ends; before it has joined, for
     ``join_within_s``. ``is_plain``: without TLS, as the launcher has it. ``capacity``: what
-    it takes at most.
+    it takes at most. Once told to stop it stays for ``stay_s``, if the job may end before.
     """
 
     launcher: TcpAddress
@@ -52,6 +60,7 @@ class HostPlan(NamedTuple):
     join_within_s: float = 600.0
     is_plain: bool = False
     capacity: Capacity = Capacity()
+    stay_s: float = 0.0
 
 
 def wait_own_host(
@@ -79,6 +88,44 @@ def wait_own_host(
         pause.wait(LOOK_AGAIN_S)
 
 
+def wait_door(
+    job: JobDir, within_s: float, say: Callable[[str], None], clock: Clock
+) -> JobDoor | None:
+    """Where a job lets machines in, as its folder says; None: the job is over.
+
+    Raises:
+        UsageError: it lets none in, or its secret could be read by others.
+        NotLetIn: no run of it is there in time.
+        Interrupted: this machine is told to stop.
+    """
+    deadline, is_told, pause = Deadline(clock, within_s), False, threading.Event()
+    with Interrupts() as interrupts:
+        while not interrupts.count:
+            run = job.read_run()
+            if run is not None and (secret := read_secret(job.secret)) is not None:
+                if run.door:
+                    launcher = tcp_address(str(job.run_file), run.door)
+                    return JobDoor(launcher, secret, run.is_plain)
+            elif _is_over(job):
+                return None
+            if deadline.is_over():
+                raise NotLetIn(
+                    f"{job.path}: no run of the job lets machines in within {within_s:g} "
+                    "s (--join-within): was it started with --listen or --await-hosts?"
+                )
+            if not is_told:
+                say(f"waiting for a run of the job in {job.path} that lets machines in")
+                is_told = True
+            pause.wait(LOOK_AGAIN_S)
+    raise Interrupted(TOLD_TO_STOP)
+
+
+def _is_over(job: JobDir) -> bool:
+    """Whether no run of a job goes on with it, as its last one says."""
+    summary = job.read_summary()
+    return summary is not None and summary.get("ending") != Ending.INTERRUPTED.value
+
+
 def wait_joined(
     plan: HostPlan,
     link: PatientConnection,
@@ -91,7 +138,7 @@ def wait_joined(
 
     Raises:
         UsageError: it says no, or has another secret.
-        JobFailed: nobody says anything in time.
+        NotLetIn: nobody says anything in time.
         Interrupted: this machine is told to stop.
     """
     deadline = Deadline(clock, plan.join_within_s)
@@ -111,7 +158,7 @@ def wait_joined(
                 raise UsageError(answer.text)
             why = answer.text
         if deadline.is_over():
-            raise JobFailed(
+            raise NotLetIn(
                 f"no launcher lets this machine in at {plan.launcher} within "
                 f"{plan.join_within_s:g} s: {why}"
             )
@@ -119,4 +166,4 @@ def wait_joined(
             say(f"waiting for the launcher at {plan.launcher}: {why}")
             told = why
         link.pause()
-    raise Interrupted("this machine was told to stop, and has not joined")
+    raise Interrupted(TOLD_TO_STOP)

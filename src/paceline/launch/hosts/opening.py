@@ -143,5 +143,6 @@ def open_door(
         f"paceline: {waits}a machine joins by: paceline host --join {address}  (it asks "
         f"for the run's secret, which is in {folder.secret})"
     )
+    folder.write_door(address)
     brought.start(address)
     return door

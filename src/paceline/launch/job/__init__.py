@@ -55,6 +55,7 @@ from paceline.launch.job.environment import (
     trainer_threads,
 )
 from paceline.launch.job.files import (
+    read_secret,
     remove_secret,
     require_files,
     require_utf8,
@@ -80,6 +81,8 @@ from paceline.launch.job.operating import (
     running_job,
 )
 from paceline.launch.job.own import (
+    Candidate,
+    Candidates,
     OwnWish,
     candidates,
     is_one_address,

@@ -33,6 +33,7 @@ from pathlib import Path
 from typing import Annotated, TypeVar, final
 
 import msgspec
+from msgspec import structs
 
 from paceline.config import JobConfig
 from paceline.errors import StoreError, UsageError, why_full
@@ -68,6 +69,7 @@ class RunFile(msgspec.Struct, frozen=True):
     sockets: str
     pid: Annotated[int, msgspec.Meta(gt=0, lt=1 << 31)]  # of the launcher
     is_plain: bool = False  # between machines without TLS
+    door: str = ""  # where machines join: 10.0.0.1:7070; empty: none may
 
 
 class _Written(msgspec.Struct, frozen=True):
@@ -274,6 +276,16 @@ class JobDir:
         """
         with writing(self.path):
             write_whole(self.run_file, run)
+
+    def write_door(self, address: str) -> None:
+        """Tell machines that see this folder where they join the job, if it runs.
+
+        Raises:
+            StoreFull: there is no space for it.
+        """
+        run = self.read_run()
+        if run is not None:
+            self.write_run(structs.replace(run, door=address))
 
     def write_end(self, status: JobStatus | None, summary: dict[str, object]) -> str | None:
         """Keep how the job ended; nobody listens any more.

@@ -29,7 +29,8 @@ from paceline.errors import PREEMPTED_EXIT_CODE
 if TYPE_CHECKING:
     from paceline.trainer.seat import Presence
 
-CAUGHT = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+CAUGHT = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
+NOTICES = (signal.SIGTERM, signal.SIGUSR1)  # of schedulers, which repeat them
 ABANDON_S = 3.0
 END_S = 8.0
 
@@ -199,7 +200,8 @@ class Interrupts:
 
     The launcher looks at ``count`` in its loop instead of being thrown out of it: so it
     always ends its children itself. Once asks for an orderly end, twice for an end at once.
-    SIGTERM counts once, however often it comes: schedulers repeat it, and nobody hurries.
+    SIGTERM and SIGUSR1, which SLURM sends some time before (``--signal=USR1@120``), count
+    once together, however often they come: schedulers repeat them, and nobody hurries.
 
     What is ignored when the block is entered stays ignored, and so it is for every process
     that is started meanwhile: ``nohup`` has a hang-up ignored, a shell Ctrl-C for what it
@@ -225,7 +227,7 @@ class Interrupts:
 
     def _note(self, number: int, frame: FrameType | None) -> None:
         del frame
-        if number == signal.SIGTERM:
+        if number in NOTICES:
             self.count = max(self.count, 1)
         else:
             self.count += 1

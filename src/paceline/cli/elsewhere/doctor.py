@@ -37,6 +37,7 @@ def doctor(  # noqa: PLR0913  (the command line has one parameter for each optio
     hosts: machines.Hosts = None,
     ssh: machines.Ssh = None,
     remote: machines.Remote = None,
+    engine: machines.EngineName = None,
     plain: machines.Plain = False,
     within: Annotated[
         str, typer.Option(help="How long machines may take to come.", show_default="10m")
@@ -58,7 +59,7 @@ def doctor(  # noqa: PLR0913  (the command line has one parameter for each optio
     if user_script is not None:
         require_script(user_script, Path.cwd())
     own, by_ssh = (network, advertise, ports), (hosts, ssh, remote)
-    said = MachinesSaid(listen, own, await_hosts, by_ssh, plain)
+    said = MachinesSaid(listen, own, await_hosts, by_ssh, plain, engine)
     exam = ExamWish(
         said.listening() or Listening(ON_LOOPBACK),
         parse_seconds("--within", within),

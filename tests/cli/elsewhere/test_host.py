@@ -1,9 +1,12 @@
 """What a machine says of itself that joins a job."""
 
+from pathlib import Path
+
 import pytest
 
-from paceline.cli import host as host_command
-from paceline.launch.hosts import HostPlan
+from paceline.cli.elsewhere import host as host_command
+from paceline.launch.hosts import HostPlan, NotLetIn
+from paceline.launch.job import JobDir, RunFile, write_secret
 from paceline.transport.address import TcpAddress
 from paceline.transport.handshake import Secret
 from tests.cli.running import exit_code
@@ -63,3 +66,50 @@ def test_who_would_be_reached_by_nobody_is_told_what_it_has(
         "--network lo: 127.0.0.1 is this machine for everybody" in capsys.readouterr().err
     )
     assert not plans
+
+
+RUN = RunFile("r", "tcp:127.0.0.1:5", "/nowhere", 7, is_plain=True)
+
+
+def test_a_job_folder_says_where_and_has_the_secret(
+    monkeypatch: pytest.MonkeyPatch, plans: list[HostPlan], tmp_path: Path
+) -> None:
+    job, secret = JobDir(tmp_path), Secret.fresh()
+    write_secret(job.secret, secret)
+    job.write_run(RUN)
+    job.write_door("127.0.0.1:7070")
+
+    assert exit_code(monkeypatch, "host", "--join", f"file://{tmp_path}") == 0
+
+    [plan] = plans
+    assert plan.launcher == TcpAddress("127.0.0.1", 7070)
+    assert plan.secret.text() == secret.text() != ""
+    assert plan.is_plain
+
+
+def test_the_folder_is_looked_at_anew_where_nobody_lets_it_in(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    plans: list[HostPlan],
+    tmp_path: Path,
+) -> None:
+    """The run that it told of was killed; another one goes on, and ends."""
+    job = JobDir(tmp_path)
+    write_secret(job.secret, Secret.fresh())
+    job.write_run(RUN)
+    job.write_door("127.0.0.1:7070")
+
+    def wait_host(plan: HostPlan, *_: object) -> str:
+        plans.append(plan)
+        assert plan.join_within_s == host_command.LOOK_AGAIN_S
+        if len(plans) == 1:
+            job.write_door("127.0.0.1:7071")
+        else:
+            job.write_end(None, {"status": "finished", "ending": "trained"})
+        raise NotLetIn("nobody listens")
+
+    monkeypatch.setattr(host_command, "wait_host", wait_host)
+    assert exit_code(monkeypatch, "host", "--join", str(tmp_path)) == 0
+
+    assert [plan.launcher.port for plan in plans] == [7070, 7071]
+    assert f"the job in {tmp_path} is over" in capsys.readouterr().err

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from paceline.cli import doctor as command
+from paceline.cli.elsewhere import doctor as command
 from paceline.errors import Interrupted
 from paceline.launch.doctor import Examinee, ExamResult, ExamWish
 from paceline.launch.doctor.findings import Finding

@@ -13,15 +13,24 @@ import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import typer
 
 from paceline.cli.options import parse_seconds
 from paceline.cli.run import run
 from paceline.errors import PREEMPTED_EXIT_CODE, Interrupted
-from paceline.launch.hosts import Capacity, HostPlan, wait_host, wait_own_host
+from paceline.launch.hosts import (
+    Capacity,
+    HostPlan,
+    NotLetIn,
+    wait_door,
+    wait_host,
+    wait_own_host,
+)
 from paceline.launch.job import (
+    JobDir,
+    JobDoor,
     OwnWish,
     ask_secret,
     candidates,
@@ -30,13 +39,19 @@ from paceline.launch.job import (
     tcp_address,
 )
 from paceline.machine import machine_name
-from paceline.timing import SystemClock
+from paceline.timing import Deadline, SystemClock
+
+LOOK_AGAIN_S = 20.0  # into the job folder: another run of the job may be elsewhere
 
 
 def host(  # noqa: PLR0913  (the command line has one parameter for each option)
     *,
     join: Annotated[
-        str, typer.Option(help="Where the job's launcher listens: 10.0.0.1:7070.")
+        str,
+        typer.Option(
+            help="Where the job's launcher listens, 10.0.0.1:7070, or its job folder, "
+            "shared/job."
+        ),
     ],
     advertise: Annotated[
         str | None,
@@ -89,6 +104,13 @@ def host(  # noqa: PLR0913  (the command line has one parameter for each option)
             help="Read the secret from standard input, and end when that is closed.",
         ),
     ] = False,
+    stay: Annotated[
+        str,
+        typer.Option(
+            help="When told to stop, first wait so long for the job to end.",
+            show_default="0s",
+        ),
+    ] = "0s",
     join_within: Annotated[
         str,
         typer.Option(
@@ -99,37 +121,94 @@ def host(  # noqa: PLR0913  (the command line has one parameter for each option)
     """Run a share of a job's processes on this machine, until the job is over.
 
     Start it in a folder with the same files as the launcher's working folder. The run's
-    secret comes from PACELINE_SECRET_FILE, PACELINE_SECRET, or standard input.
+    secret comes from PACELINE_SECRET_FILE, PACELINE_SECRET, or standard input; with a job
+    folder, from that.
     """
-    launcher = tcp_address("--join", join)
     wish = OwnWish.of(network, advertise, ports, os.environ)
-    join_within_s = parse_seconds("--join-within", join_within)
-    clock = SystemClock()
-    plan = HostPlan(
-        launcher=launcher,
-        own=own_listening(
-            wish,
-            launcher,
-            lambda: wait_own_host(launcher, join_within_s, _say, clock),
-            candidates(),
-            is_plain=plain,
-        ),
-        name=name or machine_name(),
-        cores=len(os.sched_getaffinity(0)),
-        secret=piped_secret() if end_with_stdin else ask_secret(os.environ),
-        folder=folder,
-        orphan_after_s=parse_seconds("--orphan-after", orphan_after),
-        join_within_s=join_within_s,
-        is_plain=plain,
-        capacity=Capacity(servers, trainers),
+    within = Deadline(SystemClock(), parse_seconds("--join-within", join_within))
+    most = _Most(
+        Capacity(servers, trainers),
+        parse_seconds("--orphan-after", orphan_after),
+        parse_seconds("--stay", stay),
     )
-    if end_with_stdin:
-        threading.Thread(target=_stop_with_stdin, daemon=True).start()
+
+    def be_host(door: JobDoor, join_within_s: float) -> str:
+        plan = _plan(door, wish, join_within_s, name or machine_name(), folder, most)
+        return wait_host(plan, _say, SystemClock())
+
     try:
-        _say(wait_host(plan, _say, clock))
+        named = _named(join, is_piped=end_with_stdin, is_plain=plain)
+        if end_with_stdin:
+            threading.Thread(target=_stop_with_stdin, daemon=True).start()
+        if isinstance(named, JobDir):
+            _say(_wait_by_folder(named, be_host, within))
+        else:
+            _say(be_host(named, within.remaining_s()))
     except Interrupted as interrupted:
         _say(str(interrupted))
         raise typer.Exit(PREEMPTED_EXIT_CODE) from None
+
+
+class _Most(NamedTuple):
+    """What a host takes, and for how long it stays."""
+
+    capacity: Capacity
+    orphan_after_s: float
+    stay_s: float
+
+
+def _plan(
+    door: JobDoor,
+    wish: OwnWish,
+    join_within_s: float,
+    name: str,
+    folder: Path | None,
+    most: _Most,
+) -> HostPlan:
+    def way() -> str:
+        return wait_own_host(door.launcher, join_within_s, _say, SystemClock())
+
+    own = own_listening(wish, door.launcher, way, candidates(), is_plain=door.is_plain)
+    return HostPlan(
+        launcher=door.launcher,
+        own=own,
+        name=name,
+        cores=len(os.sched_getaffinity(0)),
+        secret=door.secret,
+        folder=folder,
+        orphan_after_s=most.orphan_after_s,
+        join_within_s=join_within_s,
+        is_plain=door.is_plain,
+        capacity=most.capacity,
+        stay_s=most.stay_s,
+    )
+
+
+def _named(join: str, *, is_piped: bool, is_plain: bool) -> JobDir | JobDoor:
+    """What ``--join`` names: a job folder, since no address has a slash, or an address."""
+    if "/" in join:
+        return JobDir(Path(join.removeprefix("file://")))
+    launcher = tcp_address("--join", join)
+    secret = piped_secret() if is_piped else ask_secret(os.environ)
+    return JobDoor(launcher, secret, is_plain)
+
+
+def _wait_by_folder(
+    job: JobDir, be_host: Callable[[JobDoor, float], str], within: Deadline
+) -> str:
+    """Join a job where its folder says, anew as long as nobody is found there.
+
+    The folder of a run that was killed still says where that one was, until the next.
+    """
+    while True:
+        door = wait_door(job, within.remaining_s(), _say, SystemClock())
+        if door is None:
+            return f"the job in {job.path} is over"
+        try:
+            return be_host(door, min(LOOK_AGAIN_S, within.remaining_s()))
+        except NotLetIn:
+            if within.is_over():
+                raise
 
 
 def _say(text: str) -> None:

@@ -1,0 +1,8 @@
+"""Commands about other machines: a file for each.
+
+::
+
+    host      paceline host, role: this machine in a job that another one leads
+    doctor    paceline doctor: what would go wrong between machines
+    script    paceline script slurm: what is submitted to a batch system
+"""

@@ -1,9 +1,12 @@
 """What a machine says of itself that joins a job."""
 
+from pathlib import Path
+
 import pytest
 
 from paceline.cli import host as host_command
-from paceline.launch.hosts import HostPlan
+from paceline.errors import PREEMPTED_EXIT_CODE, Interrupted
+from paceline.launch.hosts import HostPlan, RunGone
 from paceline.transport.address import TcpAddress
 from paceline.transport.handshake import Secret
 from tests.cli.running import exit_code
@@ -63,3 +66,57 @@ def test_who_would_be_reached_by_nobody_is_told_what_it_has(
         "--network lo: 127.0.0.1 is this machine for everybody" in capsys.readouterr().err
     )
     assert not plans
+
+
+GONE = RunGone("nothing was heard")
+INTERRUPTED = RunGone("the run was interrupted", is_interrupted=True)
+
+
+@pytest.mark.parametrize(("gone", "code"), [(GONE, 1), (INTERRUPTED, PREEMPTED_EXIT_CODE)])
+def test_who_does_not_stay_says_whether_its_run_was_interrupted(
+    monkeypatch: pytest.MonkeyPatch,
+    plans: list[HostPlan],
+    capsys: pytest.CaptureFixture[str],
+    gone: RunGone,
+    code: int,
+) -> None:
+    monkeypatch.setattr(host_command, "wait_host", Runs(plans, [gone]))
+    assert exit_code(monkeypatch, "host", "--join", "127.0.0.1:7070") == code
+    assert str(gone) in capsys.readouterr().err
+    assert plans[0].reached_within_s == 0.0
+
+
+def test_who_stays_is_in_one_run_after_the_other_until_the_job_is_over(
+    monkeypatch: pytest.MonkeyPatch, plans: list[HostPlan], tmp_path: Path
+) -> None:
+    monkeypatch.setattr(host_command, "wait_host", Runs(plans, [GONE, INTERRUPTED]))
+    stays = [
+        "host",
+        "--join",
+        "127.0.0.1:7070",
+        "--stay",
+        "--folder",
+        str(tmp_path / "job"),
+    ]
+
+    assert exit_code(monkeypatch, *stays) == 0
+
+    folders = [plan.folder.name for plan in plans if plan.folder is not None]
+    assert folders == ["job", "job-2", "job-3"]
+    assert all(plan.reached_within_s > 0.0 for plan in plans)
+    monkeypatch.setattr(host_command, "wait_host", Runs(plans, [GONE, Interrupted("stop")]))
+    assert exit_code(monkeypatch, *stays[:4]) == PREEMPTED_EXIT_CODE
+    assert plans[-1].folder is None
+
+
+class Runs:
+    """Runs that a host is in: each ends as is said, and then the job is over."""
+
+    def __init__(self, plans: list[HostPlan], ends: list[BaseException]) -> None:
+        self.plans, self.ends = plans, ends
+
+    def __call__(self, plan: HostPlan, *_: object) -> str:
+        self.plans.append(plan)
+        if self.ends:
+            raise self.ends.pop(0)
+        return "the job is over"

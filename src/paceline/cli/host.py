@@ -7,6 +7,7 @@
 import contextlib
 import functools
 import inspect
+import itertools
 import os
 import signal
 import sys
@@ -20,7 +21,7 @@ import typer
 from paceline.cli.options import parse_seconds
 from paceline.cli.run import run
 from paceline.errors import PREEMPTED_EXIT_CODE, Interrupted
-from paceline.launch.hosts import Capacity, HostPlan, wait_host, wait_own_host
+from paceline.launch.hosts import Capacity, HostPlan, RunGone, wait_host, wait_own_host
 from paceline.launch.job import (
     OwnWish,
     ask_secret,
@@ -30,7 +31,9 @@ from paceline.launch.job import (
     tcp_address,
 )
 from paceline.machine import machine_name
-from paceline.timing import SystemClock
+from paceline.timing import Clock, SystemClock
+
+REACHED_S = 30.0  # networks of containers may let the first packets of a new one not pass
 
 
 def host(  # noqa: PLR0913  (the command line has one parameter for each option)
@@ -95,6 +98,12 @@ def host(  # noqa: PLR0913  (the command line has one parameter for each option)
             help="How long to wait for the launcher at first.", show_default="10m"
         ),
     ] = "10m",
+    stay: Annotated[
+        bool,
+        typer.Option(
+            "--stay", help="Join again, until the job is over, whenever its run is gone."
+        ),
+    ] = False,
 ) -> None:
     """Run a share of a job's processes on this machine, until the job is over.
 
@@ -105,31 +114,53 @@ def host(  # noqa: PLR0913  (the command line has one parameter for each option)
     wish = OwnWish.of(network, advertise, ports, os.environ)
     join_within_s = parse_seconds("--join-within", join_within)
     clock = SystemClock()
-    plan = HostPlan(
-        launcher=launcher,
-        own=own_listening(
-            wish,
-            launcher,
-            lambda: wait_own_host(launcher, join_within_s, _say, clock),
-            candidates(),
-            is_plain=plain,
-        ),
-        name=name or machine_name(),
-        cores=len(os.sched_getaffinity(0)),
-        secret=piped_secret() if end_with_stdin else ask_secret(os.environ),
-        folder=folder,
-        orphan_after_s=parse_seconds("--orphan-after", orphan_after),
-        join_within_s=join_within_s,
-        is_plain=plain,
-        capacity=Capacity(servers, trainers),
-    )
-    if end_with_stdin:
-        threading.Thread(target=_stop_with_stdin, daemon=True).start()
     try:
-        _say(wait_host(plan, _say, clock))
+        plan = HostPlan(
+            launcher=launcher,
+            own=own_listening(
+                wish,
+                launcher,
+                lambda: wait_own_host(launcher, join_within_s, _say, clock),
+                candidates(),
+                is_plain=plain,
+            ),
+            name=name or machine_name(),
+            cores=len(os.sched_getaffinity(0)),
+            secret=piped_secret() if end_with_stdin else ask_secret(os.environ),
+            folder=folder,
+            orphan_after_s=parse_seconds("--orphan-after", orphan_after),
+            join_within_s=join_within_s,
+            is_plain=plain,
+            capacity=Capacity(servers, trainers),
+            reached_within_s=REACHED_S if stay else 0.0,
+        )
+        if end_with_stdin:
+            threading.Thread(target=_stop_with_stdin, daemon=True).start()
+        _say(_wait_stayed(plan, clock) if stay else wait_host(plan, _say, clock))
     except Interrupted as interrupted:
         _say(str(interrupted))
         raise typer.Exit(PREEMPTED_EXIT_CODE) from None
+    except RunGone as gone:
+        if not gone.is_interrupted:
+            raise
+        _say(str(gone))
+        raise typer.Exit(PREEMPTED_EXIT_CODE) from None
+
+
+def _wait_stayed(plan: HostPlan, clock: Clock) -> str:
+    """Be a host of one run of the job after the other; how the last has ended.
+
+    Each has a folder of its own: what another has left belongs to that.
+    """
+    for number in itertools.count(2):
+        try:
+            return wait_host(plan, _say, clock)
+        except RunGone as gone:
+            _say(f"{gone}; this machine joins again")
+        if plan.folder is not None:
+            name = plan.folder.name.removesuffix(f"-{number - 1}")
+            plan = plan._replace(folder=plan.folder.with_name(f"{name}-{number}"))
+    raise AssertionError("numbers do not end")
 
 
 def _say(text: str) -> None:

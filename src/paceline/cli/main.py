@@ -21,6 +21,7 @@ from paceline.watch.summary import EXIT_CODES, Ending
 COMMANDS = (
     *("run", "host", "role", "status", "logs", "scale", "pace"),
     *("draw", "dashboard", "report", "simulate", "checkpoint", "doctor"),
+    "manifests",
 )
 _MODULES = {"role": "host", "pace": "scale", "report": "dashboard"}
 _HELP = "Elastic training for PyTorch: many trainers, one model, one pace."

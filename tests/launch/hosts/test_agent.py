@@ -10,6 +10,7 @@ import pytest
 
 from paceline.errors import JobFailed, PeerLost, TransportError
 from paceline.launch.hosts.agent import _Agent
+from paceline.launch.hosts.coming import RunGone
 from paceline.launch.job import JobDir
 from paceline.launch.processes import Child, ForkServer, Interrupts
 from paceline.launch.processes.parent import is_gone
@@ -69,4 +70,16 @@ def test_who_hears_nothing_for_too_long_ends_all_that_it_has_and_not_before(
         failed
     )
     assert next(answers, None) is None, "it has not waited for so long"
+    assert [is_gone(child.pid) for child in started] == [True]
+
+
+@pytest.mark.slow
+def test_a_run_that_ends_before_its_job_is_gone_and_says_so(tmp_path: Path) -> None:
+    orders = HostOrders(processes={1: HostProcess("trainer-0", "run")})
+    over = HostOrders(processes={}, is_over=True, goes_on=True)
+
+    gone, started = wait_with_a_sleeper(tmp_path, iter([orders, over]), step_s=0.1)
+
+    assert isinstance(gone, RunGone)
+    assert gone.is_interrupted
     assert [is_gone(child.pid) for child in started] == [True]

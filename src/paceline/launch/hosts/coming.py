@@ -6,7 +6,7 @@ Waits: for the launcher, with deadlines, and says what for. The main thread.
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, final
 
 from paceline.errors import (
     DeadlineExceeded,
@@ -31,6 +31,21 @@ from paceline.transport.streams import own_host
 JOIN_ANSWER_S = 15.0  # the launcher dials back meanwhile
 LOOK_S = 5.0  # for who has the launcher's name
 LOOK_AGAIN_S = 0.5
+_NOT_JOINED = "this machine was told to stop, and has not joined"
+
+
+@final
+class RunGone(JobFailed):
+    """A machine is in the run no more, and another run may go on with the job.
+
+    Attributes:
+        is_interrupted: the run has ended, and said so; else the machine was lost to it, or
+            it to the machine.
+    """
+
+    def __init__(self, told: str, *, is_interrupted: bool = False) -> None:
+        super().__init__(told)
+        self.is_interrupted = is_interrupted
 
 
 class HostPlan(NamedTuple):
@@ -39,7 +54,7 @@ class HostPlan(NamedTuple):
     ``launcher`` is where the job's launcher listens, ``own`` where this machine's listeners
     are. Nothing is heard for ``orphan_after_s``: the host ends; before it has joined, for
     ``join_within_s``. ``is_plain``: without TLS, as the launcher has it. ``capacity``: what
-    it takes at most.
+    it takes at most. ``reached_within_s``: how long the launcher may fail to reach it.
     """
 
     launcher: TcpAddress
@@ -52,6 +67,7 @@ class HostPlan(NamedTuple):
     join_within_s: float = 600.0
     is_plain: bool = False
     capacity: Capacity = Capacity()
+    reached_within_s: float = 0.0
 
 
 def wait_own_host(
@@ -62,21 +78,24 @@ def wait_own_host(
     Raises:
         UsageError: there is no way.
         JobFailed: nobody is found, or answers, in time.
+        Interrupted: this machine is told to stop.
     """
     deadline, told, pause = Deadline(clock, within_s), "", threading.Event()
-    while True:
-        try:
-            return own_host(launcher, LOOK_S)
-        except TransportError as error:
-            why = str(error)
-        if deadline.is_over():
-            raise JobFailed(
-                f"no launcher is found at {launcher} within {within_s:g} s: {why}"
-            )
-        if why != told:
-            say(f"waiting for the launcher at {launcher}: {why}")
-            told = why
-        pause.wait(LOOK_AGAIN_S)
+    with Interrupts() as interrupts:
+        while not interrupts.count:
+            try:
+                return own_host(launcher, LOOK_S)
+            except TransportError as error:
+                why = str(error)
+            if deadline.is_over():
+                raise JobFailed(
+                    f"no launcher is found at {launcher} within {within_s:g} s: {why}"
+                )
+            if why != told:
+                say(f"waiting for the launcher at {launcher}: {why}")
+                told = why
+            pause.wait(LOOK_AGAIN_S)
+    raise Interrupted(_NOT_JOINED)
 
 
 def wait_joined(
@@ -95,6 +114,7 @@ def wait_joined(
         Interrupted: this machine is told to stop.
     """
     deadline = Deadline(clock, plan.join_within_s)
+    reached_by: Deadline | None = None
     told = ""
     while not interrupts.count:
         try:
@@ -107,7 +127,10 @@ def wait_joined(
         if isinstance(answer, HostJoined | ExamJoined):
             return answer
         if isinstance(answer, Refusal):
-            if answer.kind != "not_ready":
+            if answer.kind == "mismatch" and reached_by is None:
+                reached_by = Deadline(clock, plan.reached_within_s)
+            may_pass = answer.kind == "mismatch" and not (reached_by or deadline).is_over()
+            if answer.kind != "not_ready" and not may_pass:
                 raise UsageError(answer.text)
             why = answer.text
         if deadline.is_over():
@@ -119,4 +142,4 @@ def wait_joined(
             say(f"waiting for the launcher at {plan.launcher}: {why}")
             told = why
         link.pause()
-    raise Interrupted("this machine was told to stop, and has not joined")
+    raise Interrupted(_NOT_JOINED)

@@ -113,3 +113,22 @@ def test_the_coordinator_goes_on_elsewhere_with_its_volume_and_the_others_stay(
     assert [pod.wait(20.0) for pod in others] == [0] * 4, "none was started again"
     assert all("this machine joins again" in pod.said() for pod in others)
     assert verdict(cluster)["exact"]
+
+
+@pytest.mark.soak
+def test_pods_that_are_killed_or_drained_are_replaced_and_the_count_is_exact(
+    tmp_path: Path, stack: ExitStack
+) -> None:
+    cluster, machines, pods = begun(stack, tmp_path, "jobset", *LONG)
+    [coordinator], [drained, trainer] = pods["coordinator"], pods["trainer"]
+    killed, server = pods["server"]
+    within(LIMIT_S, "a checkpoint", lambda: counted(cluster))
+
+    drained.stop()
+    assert drained.wait(60.0) == PREEMPTED_EXIT_CODE
+    killed.kill()
+    others = [cluster.start(role, machines[-1]) for role in ("server", "trainer")]
+
+    assert coordinator.wait(LIMIT_S) == 0, coordinator.said()
+    assert [pod.wait(20.0) for pod in (*others, trainer, server)] == [0] * 4
+    assert verdict(cluster)["exact"]

@@ -67,7 +67,7 @@ INSIDE: dict[str, Floors] = {
     "paceline.launch": (
         ("job",),
         ("processes",),
-        ("supervise", "engines"),
+        ("supervise", "engines", "manifests"),
         ("hosts",),
         ("doctor",),
         ("local", "embedded", "parting"),

@@ -17,10 +17,14 @@ from paceline.watch.summary import EXIT_CODES
 
 PAGE = (Path(__file__).parents[2] / "docs" / "command-line.md").read_text()
 GROUP = typer.main.get_command(app_of(PROGRAM))
-SECTION = re.compile(r"^## paceline ([a-z ]+)\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
+SECTION = re.compile(
+    r"^## paceline ([a-z0-9 ]+)\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL
+)
 OPTION = re.compile(r"^\| `(--?[\w-]+)` \|([^|]*)\|", re.MULTILINE)
 LEADING = {"pace": ["[JOB_DIR]", "PACE"]}  # what may be left out stands in front
-USAGE = re.compile(r"^paceline [a-z ]+ ((?:\[options\] ?|\[?[A-Z_]+\]? ?)+)$", re.MULTILINE)
+USAGE = re.compile(
+    r"^paceline [a-z0-9 ]+ ((?:\[options\] ?|\[?[A-Z_]+\]? ?)+)$", re.MULTILINE
+)
 
 
 def commands(group: Any, prefix: str = "") -> dict[str, Any]:
@@ -44,6 +48,7 @@ SAME = {  # {command: one that takes the same, but for these options}
     "role server": ("host", {"--servers", "--trainers"}),
     "role trainer": ("host", {"--servers", "--trainers"}),
     "role coordinator": ("run", {"--coordinator-only"}),
+    "manifests jobset": ("manifests k8s", set[str]()),
 }
 
 
@@ -78,7 +83,7 @@ def test_the_page_names_every_option_with_its_default(command: str) -> None:
 
     written = options(sections(PAGE)[same])
     assert {n: d for n, d in written.items() if n not in given} == taken(command)
-    assert same == command or f"(#paceline-{same})" in PAGE
+    assert same == command or f"(#paceline-{same.replace(' ', '-')})" in PAGE
     assert all(option in section for option in given)
 
 

@@ -73,3 +73,26 @@ def test_what_cannot_go_on_says_why(
 ) -> None:
     assert exit_code(monkeypatch, "run", "--resume", *options, "train.py") == 2
     assert said in " ".join(capsys.readouterr().err.split())
+
+
+def test_the_same_command_begins_a_job_and_goes_on_with_it(
+    monkeypatch: pytest.MonkeyPatch, runs: Runs, tmp_path: Path
+) -> None:
+    command = ["run", "--resume-if-begun", "--job-dir", tmp_path / "job", "--pace", "async"]
+    assert exit_code(monkeypatch, *command, "train.py") == 0
+    assert not runs.is_resumed
+    with claimed(runs.job, runs.config, "train.py", print, is_resumed=False):
+        begun = runs.config
+
+    assert exit_code(monkeypatch, *command, "train.py") == 0
+    assert runs.is_resumed
+    assert (runs.config.job, runs.config.pace) == (begun.job, begun.pace)
+    assert runs.config.run != begun.run
+
+
+@pytest.mark.usefixtures("runs")
+def test_who_may_have_begun_says_where(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert exit_code(monkeypatch, "run", "--resume-if-begun", "train.py") == 2
+    assert "name it with --job-dir" in capsys.readouterr().err

@@ -21,10 +21,13 @@ from paceline.watch.summary import EXIT_CODES, Ending
 COMMANDS = (
     *("run", "host", "role", "status", "logs", "scale", "pace"),
     *("draw", "dashboard", "report", "simulate", "checkpoint", "doctor", "script"),
+    "manifests",
 )
 _MODULES = {
-    **{name: f"elsewhere.{name}" for name in ("host", "doctor", "script")},
-    "role": "elsewhere.host", "pace": "scale", "report": "dashboard",
+    **{name: f"elsewhere.{name}" for name in ("host", "doctor", "manifests", "script")},
+    "role": "elsewhere.host",
+    "pace": "scale",
+    "report": "dashboard",
 }
 _HELP = "Elastic training for PyTorch: many trainers, one model, one pace."
 

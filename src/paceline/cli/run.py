@@ -2,6 +2,7 @@
 
 import json
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -79,6 +80,13 @@ def run(  # noqa: PLR0913  (the command line has one parameter for each option)
             "options left out are as they were.",
         ),
     ] = False,
+    resume_if_begun: Annotated[
+        bool,
+        typer.Option(
+            "--resume-if-begun",
+            help="As --resume if --job-dir holds a job; else begin one there.",
+        ),
+    ] = False,
     begin_anew: Annotated[
         bool,
         typer.Option(
@@ -144,6 +152,8 @@ def run(  # noqa: PLR0913  (the command line has one parameter for each option)
     user_script = UserScript(script, tuple(arguments or ()), is_module)
     require_script(user_script, Path.cwd())
     require_utf8("--job-dir", str((job_dir or RUNS).absolute()))
+    if resume_if_begun:
+        resume = resume or _has_job(job_dir)
     if resume and job_dir is None and checkpoints is None:
         raise UsageError(
             "--resume goes on with a job: name its folder with --job-dir, or where that is "
@@ -155,26 +165,27 @@ def run(  # noqa: PLR0913  (the command line has one parameter for each option)
             "train from the start; a new job begins there without it"
         )
     place = place_of_cuts(checkpoints)
-    least, most = parse_trainers(trainers) if trainers is not None else (None, None)
-    chosen = {
-        "trainers": least,
-        "most_trainers": most,
+    said = {
+        "trainers": trainers,
         "ranks_per_trainer": ranks_per_trainer,
         "servers": servers,
-        "pace": parse_pace(pace) if pace is not None else None,
+        "pace": pace,
         "seed": seed,
-        "timeout_s": _seconds("--timeout", timeout),
-        "first_batch_s": _seconds("--first-batch", first_batch),
-        "keep_cuts": keep,
+        "timeout": timeout,
+        "first_batch": first_batch,
+        "checkpoint_every": checkpoint_every,
+        "keep": keep,
+        "disk_wait": disk_wait,
+    }
+    chosen = {
+        **settings(said),
         "begins_anew": begin_anew,
         "checkpoints": place,
-        "disk_wait_s": _seconds("--disk-wait", disk_wait),
         "plugins": resolved(plugin, file_of(user_script)) if plugin else None,
-        **_every(checkpoint_every),
     }
     own, by_ssh = (network, advertise, ports), (hosts, ssh, remote)
-    said = MachinesSaid(listen, own, await_hosts, by_ssh, plain, engine)
-    listening = leading(said.listening()) if coordinator_only else said.listening()
+    others = MachinesSaid(listen, own, await_hosts, by_ssh, plain, engine)
+    listening = leading(others.listening()) if coordinator_only else others.listening()
     # Checked before a folder is made.
     last = _last_run(job_dir, place) if resume else None
     config = _config(chosen, last)
@@ -195,6 +206,29 @@ def run(  # noqa: PLR0913  (the command line has one parameter for each option)
     raise typer.Exit(result.verdict.exit_code)
 
 
+def settings(said: Mapping[str, Any]) -> dict[str, Any]:
+    """Fields of `JobConfig` as options say them, by the names of `run`; None: nothing.
+
+    Raises:
+        UsageError: one cannot be read.
+    """
+    trainers, pace, every = said["trainers"], said["pace"], said["checkpoint_every"]
+    least, most = parse_trainers(trainers) if trainers is not None else (None, None)
+    return {
+        "trainers": least,
+        "most_trainers": most,
+        "ranks_per_trainer": said["ranks_per_trainer"],
+        "servers": said["servers"],
+        "pace": parse_pace(pace) if pace is not None else None,
+        "seed": said["seed"],
+        "timeout_s": _seconds("--timeout", said["timeout"]),
+        "first_batch_s": _seconds("--first-batch", said["first_batch"]),
+        "keep_cuts": said["keep"],
+        "disk_wait_s": _seconds("--disk-wait", said["disk_wait"]),
+        **_every(every),
+    }
+
+
 def _tell_end(result: RunResult, *, as_json: bool) -> None:
     """The summary, then how the run ended and what is to be done: who looks sees it last.
 
@@ -212,6 +246,12 @@ def _tell_end(result: RunResult, *, as_json: bool) -> None:
         print(f"paceline: {said}", file=sys.stderr)
     if as_json:
         print(json.dumps(result.summary.as_dict()))
+
+
+def _has_job(job_dir: Path | None) -> bool:
+    if job_dir is None:
+        raise UsageError("--resume-if-begun looks into a folder: name it with --job-dir")
+    return JobDir(job_dir).config.exists()
 
 
 def _last_run(job_dir: Path | None, checkpoints: str | None) -> JobConfig:

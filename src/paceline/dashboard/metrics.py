@@ -16,9 +16,9 @@ Pure.
 
 from collections import Counter
 from collections.abc import Iterator
+from importlib import metadata
 from typing import TYPE_CHECKING, Any, NamedTuple, final
 
-from paceline import __version__
 from paceline.messages.watching import JobStatus
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def _families(figures: Figures) -> Iterator["Metric"]:
     def gauge(name: str, told: str, value: float) -> "Metric":
         return core.GaugeMetricFamily(f"paceline_{name}", told, value=value)
 
-    info = {"version": __version__, "job": figures.name}
+    info = {"version": metadata.version("paceline"), "job": figures.name}
     yield core.InfoMetricFamily(
         "paceline_build", "Which paceline, and which job", value=info
     )

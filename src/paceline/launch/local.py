@@ -163,7 +163,7 @@ def wait_local_run(
         except JobFailed as error:
             ended = launcher.ended(Verdict(Ending.FAILED, str(error)))
         if door is not None:
-            door.close()  # the last logs are there when the folder says that it is over
+            door.close(goes_on=ended.verdict.ending is Ending.INTERRUPTED)  # last logs come
         return _sum_up(ended, supervision, clock.now_s() - started_s, run, reach)
 
 

@@ -106,13 +106,15 @@ class HostProcess(msgspec.Struct, frozen=True):
 class HostOrders(Message, frozen=True):
     """All processes that are to be at a host, {number: process}; others are killed.
 
-    ``is_over``: the job has ended, and the host may go. ``logs``: how far the launcher has
-    those that the report told of.
+    ``is_over``: the run has ended, and the host may go; ``goes_on``: but not the job, which
+    another run goes on with. ``logs``: how far the launcher has those that the report told
+    of.
     """
 
     processes: dict[int, HostProcess]
     is_over: bool = False
     logs: dict[str, int] = msgspec.field(default_factory=dict)  # {name: bytes}
+    goes_on: bool = False
 
 
 class AskPlace(Message, frozen=True):

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from paceline.cli.elsewhere import host as host_command
-from paceline.launch.hosts import HostPlan, NotLetIn
+from paceline.errors import PREEMPTED_EXIT_CODE, Interrupted
+from paceline.launch.hosts import HostPlan, NotLetIn, RunGone
 from paceline.launch.job import JobDir, RunFile, write_secret
 from paceline.transport.address import TcpAddress
 from paceline.transport.handshake import Secret
@@ -113,3 +114,57 @@ def test_the_folder_is_looked_at_anew_where_nobody_lets_it_in(
 
     assert [plan.launcher.port for plan in plans] == [7070, 7071]
     assert f"the job in {tmp_path} is over" in capsys.readouterr().err
+
+
+GONE = RunGone("nothing was heard")
+INTERRUPTED = RunGone("the run was interrupted", is_interrupted=True)
+
+
+@pytest.mark.parametrize(("gone", "code"), [(GONE, 1), (INTERRUPTED, PREEMPTED_EXIT_CODE)])
+def test_who_does_not_join_again_says_whether_its_run_was_interrupted(
+    monkeypatch: pytest.MonkeyPatch,
+    plans: list[HostPlan],
+    capsys: pytest.CaptureFixture[str],
+    gone: RunGone,
+    code: int,
+) -> None:
+    monkeypatch.setattr(host_command, "wait_host", Runs(plans, [gone]))
+    assert exit_code(monkeypatch, "host", "--join", "127.0.0.1:7070") == code
+    assert str(gone) in capsys.readouterr().err
+    assert plans[0].reached_within_s == 0.0
+
+
+def test_who_joins_again_is_in_one_run_after_the_other_until_the_job_is_over(
+    monkeypatch: pytest.MonkeyPatch, plans: list[HostPlan], tmp_path: Path
+) -> None:
+    monkeypatch.setattr(host_command, "wait_host", Runs(plans, [GONE, INTERRUPTED]))
+    again = [
+        "host",
+        "--join",
+        "127.0.0.1:7070",
+        "--rejoin",
+        "--folder",
+        str(tmp_path / "job"),
+    ]
+
+    assert exit_code(monkeypatch, *again) == 0
+
+    folders = [plan.folder.name for plan in plans if plan.folder is not None]
+    assert folders == ["job", "job-2", "job-3"]
+    assert all(plan.reached_within_s > 0.0 for plan in plans)
+    monkeypatch.setattr(host_command, "wait_host", Runs(plans, [GONE, Interrupted("stop")]))
+    assert exit_code(monkeypatch, *again[:4]) == PREEMPTED_EXIT_CODE
+    assert plans[-1].folder is None
+
+
+class Runs:
+    """Runs that a host is in: each ends as is said, and then the job is over."""
+
+    def __init__(self, plans: list[HostPlan], ends: list[BaseException]) -> None:
+        self.plans, self.ends = plans, ends
+
+    def __call__(self, plan: HostPlan, *_: object) -> str:
+        self.plans.append(plan)
+        if self.ends:
+            raise self.ends.pop(0)
+        return "the job is over"

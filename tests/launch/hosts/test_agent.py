@@ -10,6 +10,7 @@ import pytest
 
 from paceline.errors import JobFailed, PeerLost, TransportError
 from paceline.launch.hosts.agent import _Agent, _Notice
+from paceline.launch.hosts.coming import RunGone
 from paceline.launch.job import JobDir
 from paceline.launch.processes import Child, ForkServer, Interrupts
 from paceline.launch.processes.parent import is_gone
@@ -85,3 +86,15 @@ def test_who_is_told_to_stop_goes_at_once_unless_the_job_may_end_before() -> Non
     assert stays.is_due(1, is_heard=False), "nobody is there who would end it"
     clock.advance(1.0)
     assert stays.is_due(1, is_heard=True)
+
+
+@pytest.mark.slow
+def test_a_run_that_ends_before_its_job_is_gone_and_says_so(tmp_path: Path) -> None:
+    orders = HostOrders(processes={1: HostProcess("trainer-0", "run")})
+    over = HostOrders(processes={}, is_over=True, goes_on=True)
+
+    gone, started = wait_with_a_sleeper(tmp_path, iter([orders, over]), step_s=0.1)
+
+    assert isinstance(gone, RunGone)
+    assert gone.is_interrupted
+    assert [is_gone(child.pid) for child in started] == [True]

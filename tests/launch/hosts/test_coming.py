@@ -1,5 +1,6 @@
 """A host waits for its launcher, whatever keeps that from answering, and says what does."""
 
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -49,7 +50,7 @@ Answer = HostJoined | Refusal | TransportError
 
 
 def waited(
-    *answers: Answer, step_s: float = 1.0, count: int = 0
+    *answers: Answer, step_s: float = 1.0, count: int = 0, plan: HostPlan = PLAN
 ) -> tuple[object, list[str]]:
     """What a host comes to that is answered so, and what it says meanwhile."""
     clock, said, interrupts = ManualClock(), list[str](), Interrupts()
@@ -65,7 +66,7 @@ def waited(
     connection = SimpleNamespace(call=call, close=lambda: None)
     link = PatientConnection(lambda: cast("Connection", connection))
     interrupts.count = count
-    return wait_joined(PLAN, link, COMING, interrupts, said.append, clock), said
+    return wait_joined(plan, link, COMING, interrupts, said.append, clock), said
 
 
 def test_a_launcher_that_is_not_there_yet_is_waited_for_and_why_is_said_once() -> None:
@@ -96,9 +97,32 @@ def test_who_is_refused_does_not_wait(refused: Answer) -> None:
         waited(refused)
 
 
+def test_a_launcher_that_does_not_reach_a_host_yet_is_asked_again_for_a_while() -> None:
+    plan = PLAN._replace(reached_within_s=3.0)
+    unreached = Refusal(kind="mismatch", text="it is not reached")
+
+    joined, _ = waited(unreached, unreached, JOINED, plan=plan)
+    assert joined == JOINED
+    with pytest.raises(UsageError, match="it is not reached"):
+        waited(*[unreached] * 4, plan=plan)
+    with pytest.raises(UsageError, match="another script"):
+        waited(Refusal(kind="invalid", text="another script"), plan=plan)
+
+
 def test_who_is_told_to_stop_does_not_join() -> None:
     with pytest.raises(Interrupted, match="has not joined"):
         waited(JOINED, count=1)
+
+
+def test_who_is_told_to_stop_looks_for_no_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    def way(*_: object) -> str:
+        signal.raise_signal(signal.SIGTERM)
+        raise PeerLost("the name leads nowhere")
+
+    monkeypatch.setattr(coming, "own_host", way)
+    monkeypatch.setattr(coming, "LOOK_AGAIN_S", 0.0)
+    with pytest.raises(Interrupted, match="has not joined"):
+        wait_own_host(PLAN.launcher, 30.0, print, ManualClock())
 
 
 def test_a_launcher_whose_name_is_not_known_yet_is_waited_for(

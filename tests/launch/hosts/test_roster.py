@@ -235,6 +235,10 @@ def test_all_are_told_that_the_job_is_over() -> None:
     assert orders == HostOrders(processes={}, is_over=True)
     assert roster.untold() == []
 
+    roster.goes_on = True
+    _, orders = roster.report(report(host), 1.0)
+    assert orders == HostOrders(processes={}, is_over=True, goes_on=True)
+
 
 def test_an_ended_server_keeps_its_room_and_a_trainer_may_find_its_own_taken() -> None:
     roster = Roster(structs.replace(OWN, servers=0, trainers=0), TIMEOUT_S, 0.0)

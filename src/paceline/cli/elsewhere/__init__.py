@@ -4,5 +4,6 @@
 
     host      paceline host, role: this machine in a job that another one leads
     doctor    paceline doctor: what would go wrong between machines
+    manifests paceline manifests k8s, jobset: what Kubernetes is given
     script    paceline script slurm: what is submitted to a batch system
 """

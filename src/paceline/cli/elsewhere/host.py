@@ -7,6 +7,7 @@
 import contextlib
 import functools
 import inspect
+import itertools
 import os
 import signal
 import sys
@@ -24,6 +25,7 @@ from paceline.launch.hosts import (
     Capacity,
     HostPlan,
     NotLetIn,
+    RunGone,
     wait_door,
     wait_host,
     wait_own_host,
@@ -41,6 +43,7 @@ from paceline.launch.job import (
 from paceline.machine import machine_name
 from paceline.timing import Deadline, SystemClock
 
+REACHED_S = 30.0  # networks of containers may let the first packets of a new one not pass
 LOOK_AGAIN_S = 20.0  # into the job folder: another run of the job may be elsewhere
 
 
@@ -117,6 +120,12 @@ def host(  # noqa: PLR0913  (the command line has one parameter for each option)
             help="How long to wait for the launcher at first.", show_default="10m"
         ),
     ] = "10m",
+    rejoin: Annotated[
+        bool,
+        typer.Option(
+            "--rejoin", help="Join again, until the job is over, whenever its run is gone."
+        ),
+    ] = False,
 ) -> None:
     """Run a share of a job's processes on this machine, until the job is over.
 
@@ -130,11 +139,12 @@ def host(  # noqa: PLR0913  (the command line has one parameter for each option)
         Capacity(servers, trainers),
         parse_seconds("--orphan-after", orphan_after),
         parse_seconds("--stay", stay),
+        REACHED_S if rejoin else 0.0,
     )
 
     def be_host(door: JobDoor, join_within_s: float) -> str:
         plan = _plan(door, wish, join_within_s, name or machine_name(), folder, most)
-        return wait_host(plan, _say, SystemClock())
+        return _wait_again(plan) if rejoin else wait_host(plan, _say, SystemClock())
 
     try:
         named = _named(join, is_piped=end_with_stdin, is_plain=plain)
@@ -147,6 +157,11 @@ def host(  # noqa: PLR0913  (the command line has one parameter for each option)
     except Interrupted as interrupted:
         _say(str(interrupted))
         raise typer.Exit(PREEMPTED_EXIT_CODE) from None
+    except RunGone as gone:
+        if not gone.is_interrupted:
+            raise
+        _say(str(gone))
+        raise typer.Exit(PREEMPTED_EXIT_CODE) from None
 
 
 class _Most(NamedTuple):
@@ -155,6 +170,7 @@ class _Most(NamedTuple):
     capacity: Capacity
     orphan_after_s: float
     stay_s: float
+    reached_within_s: float
 
 
 def _plan(
@@ -181,7 +197,24 @@ def _plan(
         is_plain=door.is_plain,
         capacity=most.capacity,
         stay_s=most.stay_s,
+        reached_within_s=most.reached_within_s,
     )
+
+
+def _wait_again(plan: HostPlan) -> str:
+    """Be a host of one run of the job after the other; how the last has ended.
+
+    Each has a folder of its own: what another has left belongs to that.
+    """
+    for number in itertools.count(2):
+        try:
+            return wait_host(plan, _say, SystemClock())
+        except RunGone as gone:
+            _say(f"{gone}; this machine joins again")
+        if plan.folder is not None:
+            name = plan.folder.name.removesuffix(f"-{number - 1}")
+            plan = plan._replace(folder=plan.folder.with_name(f"{name}-{number}"))
+    raise AssertionError("numbers do not end")
 
 
 def _named(join: str, *, is_piped: bool, is_plain: bool) -> JobDir | JobDoor:

@@ -22,7 +22,13 @@ from paceline.lazy_names import loader
 
 if TYPE_CHECKING:
     from paceline.launch.hosts.agent import wait_host
-    from paceline.launch.hosts.coming import HostPlan, NotLetIn, wait_door, wait_own_host
+    from paceline.launch.hosts.coming import (
+        HostPlan,
+        NotLetIn,
+        RunGone,
+        wait_door,
+        wait_own_host,
+    )
     from paceline.launch.hosts.door import HostsDoor
     from paceline.launch.hosts.opening import Listening, open_door, require_shared
     from paceline.launch.hosts.placement import Capacity
@@ -31,6 +37,7 @@ if TYPE_CHECKING:
 _LAZY = {  # {name: the module that defines it}: most runs have one machine
     "HostPlan": "paceline.launch.hosts.coming",
     "NotLetIn": "paceline.launch.hosts.coming",
+    "RunGone": "paceline.launch.hosts.coming",
     "wait_door": "paceline.launch.hosts.coming",
     "wait_host": "paceline.launch.hosts.agent",
     "wait_own_host": "paceline.launch.hosts.coming",

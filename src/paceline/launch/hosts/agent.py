@@ -25,13 +25,12 @@ from msgspec import structs
 
 from paceline.errors import (
     Interrupted,
-    JobFailed,
     PacelineError,
     TransportError,
     UsageError,
 )
 from paceline.ids import HOST, role_kind
-from paceline.launch.hosts.coming import HostPlan, wait_joined
+from paceline.launch.hosts.coming import HostPlan, RunGone, wait_joined
 from paceline.launch.hosts.examined import Examined
 from paceline.launch.hosts.logs import HostLogs
 from paceline.launch.hosts.probing import Echoes
@@ -70,6 +69,7 @@ AGAIN_S = 0.02  # a process could not be started yet
 LAST_LOGS_S = 2.0  # less than the launcher waits for hosts at its end
 ANSWER_S = 2.0
 GRACE_S = 2.5
+_INTERRUPTED = "the run was interrupted, and the job goes on with another one"
 
 
 def wait_host(
@@ -83,8 +83,9 @@ def wait_host(
     Raises:
         UsageError: this machine cannot take part: it is not reached, has another script,
             cannot reach the checkpoints, or what answers is no launcher with this secret.
-        JobFailed: it was lost to the job, or heard nothing for too long, or could not start
-            or end a process.
+        RunGone: it was lost to the run, or heard nothing for too long; or the run was
+            interrupted.
+        JobFailed: it could not start or end a process, or nobody let it in.
         Interrupted: it was told to stop.
     """
     with Interrupts() as interrupts, contextlib.ExitStack() as stack:
@@ -183,7 +184,7 @@ class _Agent:
 
         Raises:
             UsageError: no port is free for a role.
-            JobFailed, Interrupted: as of `wait_host`.
+            RunGone, JobFailed, Interrupted: as of `wait_host`.
         """
         silence = Deadline(self._clock, self._plan.orphan_after_s)
         grace_s = GRACE_S
@@ -197,17 +198,19 @@ class _Agent:
                 is_heard = answer is not None
                 if isinstance(answer, Refusal):
                     grace_s = 0.0  # others have their places: they would only be in the way
-                    raise JobFailed(answer.text)
+                    raise RunGone(answer.text)
                 is_behind = False  # with its logs, and catching up
                 if isinstance(answer, HostOrders):
                     silence = Deadline(self._clock, self._plan.orphan_after_s)
                     is_behind = self._logs.answered(answer.logs) and now.has_more
                     if answer.is_over:
                         self._tell_rest(link, now)
+                        if answer.goes_on:
+                            raise RunGone(_INTERRUPTED, is_interrupted=True)
                         return "the job is over"
                     self._wished = answer.processes
                 elif silence.is_over():
-                    raise JobFailed(
+                    raise RunGone(
                         f"nothing was heard from the launcher at {self._plan.launcher} for "
                         f"{self._plan.orphan_after_s:g} s (--orphan-after): all ends here"
                     )

@@ -41,6 +41,20 @@ class NotLetIn(JobFailed):
     """No launcher has let this machine in, in time."""
 
 
+@final
+class RunGone(JobFailed):
+    """A machine is in the run no more, and another run may go on with the job.
+
+    Attributes:
+        is_interrupted: the run has ended, and said so; else the machine was lost to it, or
+            it to the machine.
+    """
+
+    def __init__(self, told: str, *, is_interrupted: bool = False) -> None:
+        super().__init__(told)
+        self.is_interrupted = is_interrupted
+
+
 class HostPlan(NamedTuple):
     """What a machine brings to a job.
 
@@ -48,6 +62,7 @@ class HostPlan(NamedTuple):
     are. Nothing is heard for ``orphan_after_s``: the host ends; before it has joined, for
     ``join_within_s``. ``is_plain``: without TLS, as the launcher has it. ``capacity``: what
     it takes at most. Once told to stop it stays for ``stay_s``, if the job may end before.
+    ``reached_within_s``: how long the launcher may fail to reach it.
     """
 
     launcher: TcpAddress
@@ -61,6 +76,7 @@ class HostPlan(NamedTuple):
     is_plain: bool = False
     capacity: Capacity = Capacity()
     stay_s: float = 0.0
+    reached_within_s: float = 0.0
 
 
 def wait_own_host(
@@ -71,21 +87,24 @@ def wait_own_host(
     Raises:
         UsageError: there is no way.
         JobFailed: nobody is found, or answers, in time.
+        Interrupted: this machine is told to stop.
     """
     deadline, told, pause = Deadline(clock, within_s), "", threading.Event()
-    while True:
-        try:
-            return own_host(launcher, LOOK_S)
-        except TransportError as error:
-            why = str(error)
-        if deadline.is_over():
-            raise JobFailed(
-                f"no launcher is found at {launcher} within {within_s:g} s: {why}"
-            )
-        if why != told:
-            say(f"waiting for the launcher at {launcher}: {why}")
-            told = why
-        pause.wait(LOOK_AGAIN_S)
+    with Interrupts() as interrupts:
+        while not interrupts.count:
+            try:
+                return own_host(launcher, LOOK_S)
+            except TransportError as error:
+                why = str(error)
+            if deadline.is_over():
+                raise JobFailed(
+                    f"no launcher is found at {launcher} within {within_s:g} s: {why}"
+                )
+            if why != told:
+                say(f"waiting for the launcher at {launcher}: {why}")
+                told = why
+            pause.wait(LOOK_AGAIN_S)
+    raise Interrupted(TOLD_TO_STOP)
 
 
 def wait_door(
@@ -142,6 +161,7 @@ def wait_joined(
         Interrupted: this machine is told to stop.
     """
     deadline = Deadline(clock, plan.join_within_s)
+    reached_by: Deadline | None = None
     told = ""
     while not interrupts.count:
         try:
@@ -154,7 +174,10 @@ def wait_joined(
         if isinstance(answer, HostJoined | ExamJoined):
             return answer
         if isinstance(answer, Refusal):
-            if answer.kind != "not_ready":
+            if answer.kind == "mismatch" and reached_by is None:
+                reached_by = Deadline(clock, plan.reached_within_s)
+            may_pass = answer.kind == "mismatch" and not (reached_by or deadline).is_over()
+            if answer.kind != "not_ready" and not may_pass:
                 raise UsageError(answer.text)
             why = answer.text
         if deadline.is_over():

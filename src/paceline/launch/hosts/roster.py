@@ -113,6 +113,7 @@ class Roster:
         self._left: dict[str, set[str]] = {}  # {role: hosts where others did not reach it}
         self._away: set[str] = set()  # trainers that have ended, and hold no room
         self.is_over = False
+        self.goes_on = False  # the job, with another run
 
     @property
     def own(self) -> Host:
@@ -222,7 +223,9 @@ class Roster:
         host.is_told = self.is_over and not report.has_more
         processes = {n: HostProcess(p.role, p.wish) for n, p in self._at_host(host)}
         return changes, HostOrders(
-            processes={} if self.is_over else processes, is_over=self.is_over
+            processes={} if self.is_over else processes,
+            is_over=self.is_over,
+            goes_on=self.goes_on,
         )
 
     def look(self, now: float) -> list[Change]:

@@ -3,6 +3,7 @@
 ::
 
     the environment names a job    join it, as the trainer that it names
+    it is one of torchrun's        join the job of all that this torchrun has started
     it names none                  start an embedded job: one server, `sync`
 
 A process has one session; asking again returns it. When an embedded job's is closed, asking
@@ -22,12 +23,20 @@ import logging
 import os
 import sys
 import threading
+from functools import partial
 from pathlib import Path
 from typing import NoReturn
 
 from paceline.config import JobConfig
-from paceline.errors import PREEMPTED_EXIT_CODE, Interrupted, StoreError, UsageError
+from paceline.errors import (
+    PREEMPTED_EXIT_CODE,
+    Interrupted,
+    JobFailed,
+    StoreError,
+    UsageError,
+)
 from paceline.ids import role_kind
+from paceline.launch.guests import Over, Visit
 from paceline.launch.job import (
     JOB_DIR,
     RUNS,
@@ -43,8 +52,9 @@ from paceline.launch.job import (
 )
 from paceline.launch.local import fresh_run_id
 from paceline.launch.own_job import WHY, OwnJob
-from paceline.launch.processes import LeaveNotice, group_place
+from paceline.launch.processes import LeaveNotice, exit_code_of, group_place
 from paceline.launch.supervise import failure_of, write_failure
+from paceline.launch.torchrun import is_in_torchrun
 from paceline.timing import SystemClock, wall_time_s
 from paceline.trainer.client import Courier
 from paceline.trainer.peers import PeerWires
@@ -81,7 +91,10 @@ def connect() -> Session:
             _end_closed()
         if not _sessions:
             place = read_place(os.environ)
-            _sessions.append(_join(place) if place is not None else _embed())
+            if place is None and is_in_torchrun(os.environ):
+                _sessions.append(_come())
+            else:
+                _sessions.append(_join(place) if place is not None else _embed())
         return _sessions[0]
 
 
@@ -99,7 +112,20 @@ def _end_closed() -> None:
     _sessions.clear()
 
 
-def _join(place: Place) -> Session:
+def _come() -> Session:
+    """Be a trainer of the job that torchrun's processes have together."""
+    from paceline.launch.torchrun import come  # noqa: PLC0415  (most jobs have none)
+
+    found = come(os.environ, _script())
+    if isinstance(found, Over):
+        if found.status:
+            raise JobFailed(found.text)
+        print(f"paceline: {found.text}", file=sys.stderr)  # noqa: T201
+        raise SystemExit(0)
+    return _join(found.place, found.visit)
+
+
+def _join(place: Place, visit: Visit | None = None) -> Session:
     if role_kind(place.role) != "trainer":
         raise UsageError(f"this process is {place.role}; only a trainer connects")
     config = JobDir(place.job_dir).read_config()
@@ -117,9 +143,16 @@ def _join(place: Place) -> Session:
         group=group_place(),
     )
     session = Session(seat)
-    atexit.register(_leave, session, JobDir(place.job_dir).failure(place.role))
-    if threading.current_thread() is threading.main_thread():  # where signals arrive
-        LeaveNotice(seat.membership)
+    told = JobDir(place.job_dir).failure(place.role)
+    is_main = threading.current_thread() is threading.main_thread()  # where signals arrive
+    if visit is None:
+        atexit.register(_leave, session, told)
+        if is_main:
+            LeaveNotice(seat.membership)
+        return session
+    end_told = partial(_end_told, visit)
+    notice = LeaveNotice(seat.membership, end=end_told) if is_main else None
+    atexit.register(_part, session, told, visit, notice)
     return session
 
 
@@ -164,6 +197,31 @@ def _leave(session: Session, told: Path) -> None:
     ):  # too late for an exception to say so
         sys.stdout.flush()
         os._exit(PREEMPTED_EXIT_CODE)
+
+
+def _part(session: Session, told: Path, visit: Visit, notice: LeaveNotice | None) -> None:
+    """Leave, as a process of torchrun's, which starts all anew at any exit code but 0."""
+    error = _failure()
+    if error is not None:
+        if (had := session.membership.had()) is not None:
+            write_failure(told, failure_of(error, *had))
+        visit.part(exit_code_of(error))
+        return
+    session.close()
+    if session.membership.must_begin_again is not None:
+        sys.stdout.flush()
+        visit.part(PREEMPTED_EXIT_CODE)
+        os._exit(PREEMPTED_EXIT_CODE)  # all begin again: torchrun cannot start one alone
+    if notice is not None and notice.is_told:
+        visit.part(PREEMPTED_EXIT_CODE)
+        _end_process(0)
+    visit.part(0)
+
+
+def _end_told(visit: Visit, status: int) -> NoReturn:
+    """End a process that was told to leave, and does not."""
+    visit.part(status)
+    os._exit(0)
 
 
 def _end(job: OwnJob) -> None:

@@ -43,7 +43,7 @@ from paceline.launch.job import (
     with_failpoints,
     write_secret,
 )
-from paceline.launch.processes import Child, ForkServer, Interrupts, Watched
+from paceline.launch.processes import ForkServer, Interrupts, Watched
 from paceline.launch.supervise import (
     CoordinatorLink,
     Ended,
@@ -63,6 +63,7 @@ from paceline.watch.progress import Show
 from paceline.watch.summary import Ending, Restarts, Summary, Verdict, summarize
 
 if TYPE_CHECKING:
+    from paceline.launch.guests import GuestHall
     from paceline.launch.hosts import HostsDoor, Listening
 
 LAST_RUN_S = 10.0  # the coordinator of a killed launcher closes within 4 s
@@ -84,12 +85,14 @@ class Reach(NamedTuple):
     """How the processes of a run reach each other.
 
     Over TCP they listen at ports of ``host``, an IP address of this machine; with
-    ``listening``, other machines are let in, and it is that address.
+    ``listening``, other machines are let in, and it is that address. With ``guests``, those
+    are the trainers, and none is started.
     """
 
     transport: Transport = "unix"
     host: str = LOOPBACK
     listening: "Listening | None" = None
+    guests: "GuestHall | None" = None
 
 
 class RunResult(NamedTuple):
@@ -142,15 +145,21 @@ def wait_local_run(
         supervision = ground.supervision()
         door: HostsDoor | None = None
 
-        def at_home(wanted: Start) -> Child | None:
+        def at_home(wanted: Start) -> Watched | NoRoom | None:
             assert forks is not None
             role, most = wanted.role, run.config.max_trainers
+            if reach.guests is not None and role_kind(role) == "trainer":
+                if not forks.has_started:
+                    return None  # it would wait for a coordinator all by itself
+                here = ground.place(role).variables()
+                return reach.guests.start(role, here) or NoRoom(role)
             trainers = most if door is None else door.count_here(most)
             return forks.start(role, ground.command(role, trainers), run.job.log(role))
 
         start: Callable[[Start], Watched | NoRoom | None] = at_home
         if reach.listening is not None:
-            door = ground.open_door(stack, reach.listening, show.say, clock)
+            listening = reach.listening._replace(guests=reach.guests)
+            door = ground.open_door(stack, listening, show.say, clock)
             start = partial(door.start, at_home=at_home)
         started_s = clock.now_s()
         launcher = Launcher(supervision, start, run.job, link, show, clock)
@@ -200,8 +209,13 @@ class _Ground(NamedTuple):
 
     def command(self, role: str, trainers: int) -> Command:
         """What the process of a role runs, where so many trainers are on this machine."""
-        config, script, job, _ = self.run
-        place = Place(
+        threads = self.threads(trainers)
+        return role_command(self.place(role), self.run.script, self.environment, threads)
+
+    def place(self, role: str) -> Place:
+        """Where the process of a role stands."""
+        config, _, job, _ = self.run
+        return Place(
             config.run,
             role,
             job.path,
@@ -214,7 +228,6 @@ class _Ground(NamedTuple):
             machine_name() if self.has_hosts else "",
             self.is_plain,
         )
-        return role_command(place, script, self.environment, self.threads(trainers))
 
     def importing(self) -> dict[str, str]:
         """The environment in which is imported what all processes need."""
@@ -263,7 +276,7 @@ def _open_ground(
     base = with_failpoints(environment, job.failpoints)
     if base != environment:
         job.failpoints.mkdir(exist_ok=True)
-    transport, host, listening = reach
+    transport, host, listening, _ = reach
     own = TcpListening(host, host)
     secret, is_plain = None, listening is not None and listening.is_plain
     if listening is not None:

@@ -171,6 +171,7 @@ class LeaveNotice:
     ) -> None:
         """Listen from now on; the main thread. ``end`` ends the process at once."""
         self._session, self._wait_s, self._end = session, wait_s, end
+        self.is_told = False  # it came
         self._signals = Signals([signal.SIGTERM])
         self._thread = threading.Thread(target=self._run, name="leave-notice", daemon=True)
         self._thread.start()
@@ -184,6 +185,7 @@ class LeaveNotice:
     def _run(self) -> None:
         if not self._signals.wait(None):
             return
+        self.is_told = True
         self._session.leave_soon("SIGTERM")
         self._wait_s(ABANDON_S)
         if self._session.is_idle():

@@ -1,0 +1,43 @@
+"""What a guest and its host say to each other, over a Unix socket of a private folder.
+
+::
+
+    guest --Arrive--> host --Placed--> guest --Parted--> host --Over--> guest
+
+Whoever comes once the job has ended is told `Over` in place of a role.
+
+Pure: shapes alone.
+"""
+
+import msgspec
+
+
+class Arrive(msgspec.Struct, frozen=True, tag=True):
+    """A process wants to be a trainer; ``parent`` is whoever started it, and watches it."""
+
+    parent: int
+
+
+class Parted(msgspec.Struct, frozen=True, tag=True):
+    """The guest has left the job; its script ended as with this exit code."""
+
+    status: int
+
+
+class Placed(msgspec.Struct, frozen=True, tag=True):
+    """The guest is the trainer that these variables of an environment name."""
+
+    variables: dict[str, str]
+
+
+class Over(msgspec.Struct, frozen=True, tag=True):
+    """The job has ended, in words; ``status``: the exit code for who trains in vain."""
+
+    text: str
+    status: int
+
+
+FromGuest = Arrive | Parted
+FromHost = Placed | Over
+FROM_GUEST: msgspec.msgpack.Decoder[FromGuest] = msgspec.msgpack.Decoder(FromGuest)
+FROM_HOST: msgspec.msgpack.Decoder[FromHost] = msgspec.msgpack.Decoder(FromHost)

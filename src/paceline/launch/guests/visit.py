@@ -1,0 +1,65 @@
+"""A process comes to a host of a job, to be one of its trainers: the guest's side.
+
+Waits: for a role, as long as the host is there, and says so; at the end for the job's, with
+a bound. The thread of the user's script.
+"""
+
+import select
+import socket
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import final
+
+from paceline.errors import TransportError
+from paceline.launch.guests.talk import FROM_HOST, Arrive, Over, Parted, Placed
+from paceline.transport.frames import CONTROL_LIMITS
+from paceline.transport.streams import FrameChannel
+
+TELL_EVERY_S = 30.0  # that a role is waited for
+OVER_S = 60.0  # the others may finish, and the last checkpoint be taken
+
+
+@final
+class Visit:
+    """One process at its host, from when it comes until it ends."""
+
+    def __init__(self, door: Path, parent: int) -> None:
+        """Come; ``parent`` started this process.
+
+        Raises:
+            OSError: nobody is there (yet).
+            PeerLost: who was there has gone.
+        """
+        end = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            end.connect(str(door))
+        except OSError:
+            end.close()
+            raise
+        self._host = FrameChannel(end, FROM_HOST, CONTROL_LIMITS, "this machine's host")
+        self._host.send(Arrive(parent))
+
+    def wait_place(self, say: Callable[[str], None]) -> Mapping[str, str] | Over:
+        """Wait for a role: the environment that names it; or how the job has ended.
+
+        Raises:
+            PeerLost: the host has gone.
+        """
+        waited_s = 0.0
+        while not select.select([self._host], [], [], TELL_EVERY_S)[0]:
+            waited_s += TELL_EVERY_S
+            say(f"waiting for {waited_s:.0f} s for a role: the job has none free yet")
+        answer = self._host.receive().message
+        return answer.variables if isinstance(answer, Placed) else answer
+
+    def part(self, status: int) -> None:
+        """Say how the script has ended, before the process does.
+
+        Who has done its work waits until the job has ended: what comes of it is written
+        then.
+        """
+        with suppress(TransportError):
+            self._host.send(Parted(status))
+            if status == 0 and select.select([self._host], [], [], OVER_S)[0]:
+                self._host.receive()

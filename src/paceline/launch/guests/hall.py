@@ -88,7 +88,7 @@ class GuestHall:
 
     @property
     def trainers(self) -> int:
-        """How many trainers there can be: guests with a role, and those who wait for one."""
+        """How many there can be: guests with a role, and those who wait for one."""
         with self._lock:
             return sum(guest.parent > 0 and self._counts(guest) for guest in self._all())
 
@@ -112,7 +112,7 @@ class GuestHall:
                     guest.say(over)
 
     def wait_left(self) -> None:
-        """Wait until all who have started guests are gone, as they will be by themselves."""
+        """Wait until all who have started guests are gone, as they will be."""
         while not self._closed.wait(LOOK_EVERY_S):
             with self._lock:
                 if not self._parents and not self._guests:

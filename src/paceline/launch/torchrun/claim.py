@@ -18,8 +18,7 @@ from datetime import timedelta
 from typing import Literal, final
 
 import msgspec
-from torch.distributed import DistError
-from torch.distributed.distributed_c10d import TCPStore
+from torch.distributed import DistError, TCPStore  # type: ignore[attr-defined]
 
 from paceline.errors import JobFailed
 from paceline.timing import Clock, Deadline

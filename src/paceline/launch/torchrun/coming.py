@@ -26,7 +26,6 @@ import xxhash
 from paceline.errors import JobFailed, PeerLost, UsageError
 from paceline.launch.guests import Over, Visit
 from paceline.launch.job import Place, UserScript, read_place
-from paceline.launch.torchrun.daemon import DOOR, LOCK, Birth
 from paceline.launch.torchrun.found import Torchrun, read_torchrun
 from paceline.launch.torchrun.wishes import read_wishes
 from paceline.machine import machine_name
@@ -35,6 +34,15 @@ START_S = 120.0  # of imports, on a cold disk
 LOOK_EVERY_S = 0.05
 _LONGEST = 90  # bytes of a path: the kernel takes 107 for a socket
 _DAEMON = "paceline.launch.torchrun.daemon"
+DOOR, LOCK = "door", "lock"  # in the machine's folder
+
+
+class Birth(NamedTuple):
+    """What the first guest of a machine tells its daemon."""
+
+    folder: str
+    script: UserScript
+    torchrun: Torchrun
 
 
 class Come(NamedTuple):
@@ -137,8 +145,8 @@ def _folder(torchrun: Torchrun) -> Path:
         raise UsageError(f"{folder}: cannot be made: {error}; set TMPDIR") from error
     if found.st_uid != os.geteuid() or found.st_mode & 0o077 or folder.is_symlink():
         raise UsageError(
-            f"{folder}: expected a folder that this user alone may enter: remove it, or set "
-            "TMPDIR"
+            f"{folder}: expected a folder that this user alone may enter: remove it, or "
+            "set TMPDIR"
         )
     return folder
 

@@ -23,32 +23,22 @@ import signal
 import sys
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple, final
+from typing import final
 
 import msgspec
 
 from paceline.errors import Interrupted, PacelineError
 from paceline.launch.guests import GuestHall, Over
-from paceline.launch.job import UserScript
 from paceline.launch.processes import name_process
-from paceline.launch.torchrun.found import OF_ONE_PROCESS, Torchrun
+from paceline.launch.torchrun.coming import DOOR, LOCK, Birth
+from paceline.launch.torchrun.found import OF_ONE_PROCESS
 from paceline.launch.torchrun.part import Part
 from paceline.launch.torchrun.wishes import read_wishes
 from paceline.timing import SystemClock
 from paceline.watch.progress import Lines
 
-DOOR = "door"  # in the folder of the machine
-LOCK = "lock"
 ALONE_S = 60.0  # torchrun may be started again on this machine, and join its job
 ENDED_S = 10.0  # one that is not elastic is never the same again
-
-
-class Birth(NamedTuple):
-    """What its first guest knows."""
-
-    folder: str
-    script: UserScript
-    torchrun: Torchrun
 
 
 @final

@@ -9,11 +9,12 @@ is an argument of torchrun, which is the parent of this process.
 Pure: environment and command line are arguments.
 """
 
+import argparse
 import contextlib
 import io
 from collections.abc import Mapping, Sequence
 from pathlib import PurePath
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from paceline.errors import UsageError
 from paceline.transport.address import TcpAddress, parse_address
@@ -88,7 +89,7 @@ def read_torchrun(
     )
 
 
-def _asked(command_line: Sequence[str]) -> Any:
+def _asked(command_line: Sequence[str]) -> argparse.Namespace | None:
     """The options of torchrun, as torch reads them; None: it is not that command."""
     from torch.distributed.run import get_args_parser  # noqa: PLC0415  (slow)
 

@@ -73,8 +73,8 @@ def read_wishes(environ: Mapping[str, str], torchrun: Torchrun) -> Wishes:
     join, place = environ.get(JOIN), environ.get(CHECKPOINTS, "")
     if torchrun.most_machines > 1 and not (place or join):
         raise UsageError(
-            f"torchrun may start this job on {torchrun.most_machines} machines, and what is "
-            f"on any of them keeps checkpoints: name a place that all reach with "
+            f"torchrun may start this job on {torchrun.most_machines} machines, and what "
+            f"is on any of them keeps checkpoints: name a place that all reach with "
             f"{CHECKPOINTS}, such as a shared folder or an s3:// URL"
         )
     if place:

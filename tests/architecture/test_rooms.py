@@ -67,11 +67,11 @@ INSIDE: dict[str, Floors] = {
     "paceline.launch": (
         ("job",),
         ("processes",),
-        ("supervise", "engines"),
+        ("supervise", "engines", "guests"),
         ("hosts",),
         ("doctor",),
         ("local", "embedded", "parting"),
-        ("own_job",),
+        ("own_job", "torchrun"),
         ("connect",),
     ),
     "paceline.transport": (

@@ -36,7 +36,7 @@ from paceline.errors import (
     UsageError,
 )
 from paceline.ids import role_kind
-from paceline.launch.guests import Over, Visit
+from paceline.launch.guests import JobOver, Visit
 from paceline.launch.job import (
     JOB_DIR,
     RUNS,
@@ -117,10 +117,10 @@ def _come() -> Session:
     from paceline.launch.torchrun import come  # noqa: PLC0415  (most jobs have none)
 
     found = come(os.environ, _script())
-    if isinstance(found, Over):
+    if isinstance(found, JobOver):
         if found.status:
             raise JobFailed(found.text)
-        print(f"paceline: {found.text}", file=sys.stderr)  # noqa: T201
+        _say(found.text)
         raise SystemExit(0)
     return _join(found.place, found.visit)
 
@@ -205,23 +205,21 @@ def _part(session: Session, told: Path, visit: Visit, notice: LeaveNotice | None
     if error is not None:
         if (had := session.membership.had()) is not None:
             write_failure(told, failure_of(error, *had))
-        visit.part(exit_code_of(error))
+        visit.part(exit_code_of(error), _say)
         return
     session.close()
     if session.membership.must_begin_again is not None:
-        sys.stdout.flush()
-        visit.part(PREEMPTED_EXIT_CODE)
-        os._exit(PREEMPTED_EXIT_CODE)  # all begin again: torchrun cannot start one alone
-    if notice is not None and notice.is_told:
-        visit.part(PREEMPTED_EXIT_CODE)
-        _end_process(0)
-    visit.part(0)
+        visit.part(PREEMPTED_EXIT_CODE, _say)
+        _end_process(PREEMPTED_EXIT_CODE)  # torchrun cannot start it alone, and starts all
+    is_told = notice is not None and notice.is_told
+    code = visit.part(PREEMPTED_EXIT_CODE if is_told else 0, _say)
+    if is_told or code:
+        _end_process(code)
 
 
 def _end_told(visit: Visit, status: int) -> NoReturn:
     """End a process that was told to leave, and does not."""
-    visit.part(status)
-    os._exit(0)
+    os._exit(visit.part(status, _say))
 
 
 def _end(job: OwnJob) -> None:
@@ -233,6 +231,10 @@ def _end(job: OwnJob) -> None:
         failure is None or verdict.ending is Ending.INTERRUPTED
     ):  # else Python's own code is 1
         _end_process(verdict.exit_code)
+
+
+def _say(text: str) -> None:
+    print(f"paceline: {text}", file=sys.stderr, flush=True)  # noqa: T201
 
 
 def _end_process(code: int) -> NoReturn:

@@ -8,7 +8,6 @@
     visit    the guest's side
 """
 
-from paceline.launch.guests.guest import GuestProcess
 from paceline.launch.guests.hall import GuestHall
-from paceline.launch.guests.talk import Over
+from paceline.launch.guests.talk import JobOver
 from paceline.launch.guests.visit import Visit

@@ -9,6 +9,7 @@ Any thread tells it what has happened; the one that watches waits, and takes lea
 import os
 import select
 import signal
+from collections.abc import Callable
 from contextlib import suppress
 from typing import final
 
@@ -17,8 +18,12 @@ from typing import final
 class GuestProcess:
     """A process of another parent, until it is reaped: see `Watched`."""
 
-    def __init__(self, role: str, pid: int, pidfd: int) -> None:
-        """It has this role from now on; the descriptor stays whoever's it is."""
+    def __init__(self, role: str, pid: int, pidfd: int, fail: Callable[[], None]) -> None:
+        """It has this role from now on; the descriptor stays whoever's it is.
+
+        ``fail`` lets it know that it is ended with the job.
+        """
+        self._fail = fail
         self.role, self.pid = role, pid
         self.lost_with = ""  # this machine is never lost to itself
         self._pidfd = os.dup(pidfd)
@@ -52,6 +57,7 @@ class GuestProcess:
     def signal(self, number: signal.Signals) -> None:
         """Send a signal to its whole group, if it leads one, as torchrun's processes do."""
         if self._is_alive():
+            self._fail()
             with suppress(ProcessLookupError):
                 if os.getpgid(self.pid) == self.pid:
                     os.killpg(self.pid, number)

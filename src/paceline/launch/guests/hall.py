@@ -5,7 +5,8 @@
     a guest comes      it waits, until a role is to start on this machine
     it gets a role     it is that trainer until it parts, or is dead
     its parent dies    nobody looks after it any more: it is told to leave, then killed
-    nobody is left     neither guest nor parent for a while: `alone` is called
+    nobody is left     neither guest nor parent here, nor another machine, for a while:
+                       `alone` is called
     the job has ended  whoever comes, or has done its work, is told how
 
 What a guest says as it parts is its exit status; who is dead and has said nothing was
@@ -22,20 +23,30 @@ import socket
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import final
 
 from paceline.errors import FrameRefused, TransportError
 from paceline.launch.guests.guest import GuestProcess
-from paceline.launch.guests.talk import FROM_GUEST, Arrive, FromGuest, Over, Parted, Placed
+from paceline.launch.guests.talk import (
+    FROM_GUEST,
+    Arrive,
+    FromGuest,
+    GuestPlace,
+    JobOver,
+    Parted,
+)
 from paceline.timing import Clock, Deadline
 from paceline.transport.frames import CONTROL_LIMITS
 from paceline.transport.streams import FrameChannel, peer_process
 
 LOOK_EVERY_S = 0.25
+FIRST_S = 60.0  # for the first to come
 TALK_S = 2.0  # a guest that begins a message ends it; it is a few bytes
 ORPHAN_S = 10.0  # for guests without a parent, to leave by themselves
 MOST_GUESTS = 1024  # connections at once
+_FAILS = JobOver("the job ends before its work is done", 1)
 
 
 @final
@@ -49,7 +60,7 @@ class _Guest:
         self.has_parted = False
         self.is_deaf = False  # its connection is closed
 
-    def say(self, message: Placed | Over) -> bool:
+    def say(self, message: GuestPlace | JobOver) -> bool:
         """Whether it was sent."""
         try:
             self.channel.send(message)
@@ -75,8 +86,9 @@ class GuestHall:
         self._guests: dict[int, _Guest] = {}  # by pid
         self._parents: dict[int, int] = {}  # {pid: pidfd}
         self._orphans: dict[int, Deadline] = {}  # {guest: when it is killed}
-        self._over: Over | None = None
-        self._lonely: Deadline | None = Deadline(clock, alone_after_s)
+        self._over: JobOver | None = None
+        self._lonely: Deadline | None = Deadline(clock, FIRST_S)
+        self.others = 0  # other machines of the job, where this one leads it
         self._closed = threading.Event()
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._listener.bind(str(door))
@@ -98,12 +110,13 @@ class GuestHall:
             for guest in self._all():
                 if guest.parent == 0 or guest.process is not None or guest.has_parted:
                     continue
-                if not guest.is_deaf and guest.say(Placed(dict(variables))):
-                    guest.process = GuestProcess(role, guest.pid, guest.pidfd)
+                if not guest.is_deaf and guest.say(GuestPlace(dict(variables))):
+                    fail = partial(self._fail, guest)
+                    guest.process = GuestProcess(role, guest.pid, guest.pidfd, fail)
                     return guest.process
         return None
 
-    def end(self, over: Over) -> None:
+    def end(self, over: JobOver) -> None:
         """The job has ended: all who are there are told so, and all who come."""
         with self._lock:
             self._over = over
@@ -124,6 +137,11 @@ class GuestHall:
         self._thread.join()
         self._listener.close()
         self._selector.close()
+
+    def _fail(self, guest: _Guest) -> None:
+        with self._lock:
+            if not guest.is_deaf:
+                guest.say(_FAILS)
 
     def _all(self) -> list[_Guest]:
         return list(self._guests.values())
@@ -150,8 +168,8 @@ class GuestHall:
                 del self._orphans[pid]
             elif deadline.is_over():
                 _signal(self._guests[pid].pidfd, signal.SIGKILL)
-        is_alone = not self._parents and not self._guests and self._over is None
-        if not is_alone:
+        is_here = self._parents or self._guests or self.others or self._over is not None
+        if is_here and self._lonely is not None:
             self._lonely = Deadline(self._clock, self._alone_after_s)
 
     def _come(self) -> None:

@@ -2,9 +2,9 @@
 
 ::
 
-    guest --Arrive--> host --Placed--> guest --Parted--> host --Over--> guest
+    guest --Arrive--> host --GuestPlace--> guest --Parted--> host --JobOver--> guest
 
-Whoever comes once the job has ended is told `Over` in place of a role.
+Whoever comes once the job has ended is told `JobOver` in place of a role.
 
 Pure: shapes alone.
 """
@@ -24,13 +24,13 @@ class Parted(msgspec.Struct, frozen=True, tag=True):
     status: int
 
 
-class Placed(msgspec.Struct, frozen=True, tag=True):
+class GuestPlace(msgspec.Struct, frozen=True, tag=True):
     """The guest is the trainer that these variables of an environment name."""
 
     variables: dict[str, str]
 
 
-class Over(msgspec.Struct, frozen=True, tag=True):
+class JobOver(msgspec.Struct, frozen=True, tag=True):
     """The job has ended, in words; ``status``: the exit code for who trains in vain."""
 
     text: str
@@ -38,6 +38,6 @@ class Over(msgspec.Struct, frozen=True, tag=True):
 
 
 FromGuest = Arrive | Parted
-FromHost = Placed | Over
+FromHost = GuestPlace | JobOver
 FROM_GUEST: msgspec.msgpack.Decoder[FromGuest] = msgspec.msgpack.Decoder(FromGuest)
 FROM_HOST: msgspec.msgpack.Decoder[FromHost] = msgspec.msgpack.Decoder(FromHost)

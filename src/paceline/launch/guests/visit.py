@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import final
 
 from paceline.errors import TransportError
-from paceline.launch.guests.talk import FROM_HOST, Arrive, Over, Parted, Placed
+from paceline.launch.guests.talk import FROM_HOST, Arrive, GuestPlace, JobOver, Parted
 from paceline.transport.frames import CONTROL_LIMITS
 from paceline.transport.streams import FrameChannel
 
 TELL_EVERY_S = 30.0  # that a role is waited for
+TELL_S = 10.0  # the end of the job is waited for
 OVER_S = 60.0  # the others may finish, and the last checkpoint be taken
 
 
@@ -40,7 +41,7 @@ class Visit:
         self._host = FrameChannel(end, FROM_HOST, CONTROL_LIMITS, "this machine's host")
         self._host.send(Arrive(parent))
 
-    def wait_place(self, say: Callable[[str], None]) -> Mapping[str, str] | Over:
+    def wait_place(self, say: Callable[[str], None]) -> Mapping[str, str] | JobOver:
         """Wait for a role: the environment that names it; or how the job has ended.
 
         Raises:
@@ -51,15 +52,21 @@ class Visit:
             waited_s += TELL_EVERY_S
             say(f"waiting for {waited_s:.0f} s for a role: the job has none free yet")
         answer = self._host.receive().message
-        return answer.variables if isinstance(answer, Placed) else answer
+        return answer.variables if isinstance(answer, GuestPlace) else answer
 
-    def part(self, status: int) -> None:
-        """Say how the script has ended, before the process does.
+    def part(self, status: int, say: Callable[[str], None]) -> int:
+        """Say how the script has ended, before the process does; the job's exit code.
 
         Who has done its work waits until the job has ended: what comes of it is written
-        then.
+        then. 0 if that is not known.
         """
+        waits_s = (TELL_S, OVER_S - TELL_S) if status == 0 else (0.0,)
         with suppress(TransportError):
             self._host.send(Parted(status))
-            if status == 0 and select.select([self._host], [], [], OVER_S)[0]:
-                self._host.receive()
+            for wait_s in waits_s:
+                if select.select([self._host], [], [], wait_s)[0]:
+                    message = self._host.receive().message
+                    return message.status if isinstance(message, JobOver) else 0
+                if wait_s == TELL_S:
+                    say("this trainer has done its work, and waits for the job to end")
+        return 0

@@ -262,6 +262,8 @@ class HostsDoor:
             with self._lock:
                 now = self._clock.now_s()
                 said = self._take(self._roster.look(now))
+                if self._wanted.guests is not None:
+                    self._wanted.guests.others = len(self._roster.hosts) - 1
                 if (waiting := self._waiting.tell(self._roster.rooms, now)) is not None:
                     said.append(waiting)
                 self._changed.notify_all()

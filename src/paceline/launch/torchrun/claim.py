@@ -25,11 +25,12 @@ from paceline.timing import Clock, Deadline
 from paceline.transport.address import TcpAddress
 
 ANSWER_S = 30.0
+OVER_S = 5.0  # hosts hear of the end a little before
 OPEN_S = 120.0  # from the claim until who leads listens
 LOOK_EVERY_S = 0.2
 
 
-class Claim(msgspec.Struct, frozen=True):
+class Leading(msgspec.Struct, frozen=True):
     """What the key says; ``secret`` is empty where all have it beforehand."""
 
     state: Literal["claimed", "open", "over"]
@@ -69,7 +70,7 @@ class ClaimStore:
         Raises:
             JobFailed: the store does not answer.
         """
-        claimed = msgspec.json.encode(Claim("claimed")).decode()
+        claimed = msgspec.json.encode(Leading("claimed")).decode()
         try:
             if self._store.add(f"{self._key}/claims", 1) != 1:
                 return False
@@ -78,12 +79,12 @@ class ClaimStore:
             raise self._failed(error) from error
         return True
 
-    def tell(self, claim: Claim) -> None:
+    def tell(self, claim: Leading) -> None:
         """Say how it stands, who leads; a store that is gone has nobody who asks."""
         with suppress(DistError, RuntimeError):
             self._store.set(self._key, msgspec.json.encode(claim).decode())
 
-    def wait_told(self) -> Claim:
+    def wait_told(self) -> Leading:
         """What who leads has said, once that is more than that it does.
 
         Raises:
@@ -100,7 +101,18 @@ class ClaimStore:
             f"{OPEN_S:g} s: see what is said there"
         )
 
-    def told(self) -> Claim | None:
+    def wait_over(self) -> Leading | None:
+        """How the job has ended, once who leads has said so; None: it does not."""
+        deadline, pause = Deadline(self._clock, OVER_S), threading.Event()
+        while not deadline.is_over():
+            with suppress(JobFailed):
+                claim = self.told()
+                if claim is not None and claim.state == "over":
+                    return claim
+            pause.wait(LOOK_EVERY_S)
+        return None
+
+    def told(self) -> Leading | None:
         """What is said now.
 
         Raises:
@@ -109,7 +121,7 @@ class ClaimStore:
         try:
             if not self._store.check([self._key]):
                 return None
-            return msgspec.json.decode(self._store.get(self._key), type=Claim)
+            return msgspec.json.decode(self._store.get(self._key), type=Leading)
         except (DistError, RuntimeError) as error:
             raise self._failed(error) from error
 

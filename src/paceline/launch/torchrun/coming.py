@@ -14,7 +14,7 @@ import os
 import subprocess
 import sys
 import tempfile
-import time
+import threading
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -24,11 +24,12 @@ import msgspec
 import xxhash
 
 from paceline.errors import JobFailed, PeerLost, UsageError
-from paceline.launch.guests import Over, Visit
+from paceline.launch.guests import JobOver, Visit
 from paceline.launch.job import Place, UserScript, read_place
 from paceline.launch.torchrun.found import Torchrun, read_torchrun
 from paceline.launch.torchrun.wishes import read_wishes
 from paceline.machine import machine_name
+from paceline.timing import Deadline, SystemClock
 
 START_S = 120.0  # of imports, on a cold disk
 LOOK_EVERY_S = 0.05
@@ -52,7 +53,7 @@ class Come(NamedTuple):
     place: Place
 
 
-def come(environ: Mapping[str, str], script: UserScript) -> Come | Over:
+def come(environ: Mapping[str, str], script: UserScript) -> Come | JobOver:
     """Be a trainer of this torchrun's job; or how that has ended.
 
     Raises:
@@ -63,9 +64,9 @@ def come(environ: Mapping[str, str], script: UserScript) -> Come | Over:
     torchrun = read_torchrun(environ, parent, _command_line(parent))
     read_wishes(environ, torchrun)  # what is wrong is told by who is asked
     folder = _folder(torchrun)
-    until_s = time.monotonic() + START_S
+    deadline, pause = Deadline(SystemClock(), START_S), threading.Event()
     started: subprocess.Popen[bytes] | None = None
-    while time.monotonic() < until_s:
+    while not deadline.is_over():
         try:
             visit = Visit(folder / DOOR, parent)
             found = visit.wait_place(_say)
@@ -73,9 +74,9 @@ def come(environ: Mapping[str, str], script: UserScript) -> Come | Over:
             started = _start_first(folder, script, torchrun) or started
             if started is not None and started.poll() not in {None, 0}:
                 break
-            time.sleep(LOOK_EVERY_S)
+            pause.wait(LOOK_EVERY_S)
             continue
-        if isinstance(found, Over):
+        if isinstance(found, JobOver):
             return found
         place = read_place(found)
         assert place is not None, "a host names one"

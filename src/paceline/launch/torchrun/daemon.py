@@ -28,17 +28,17 @@ from typing import final
 import msgspec
 
 from paceline.errors import Interrupted, PacelineError
-from paceline.launch.guests import GuestHall, Over
+from paceline.launch.guests import GuestHall, JobOver
 from paceline.launch.processes import name_process
 from paceline.launch.torchrun.coming import DOOR, LOCK, Birth
 from paceline.launch.torchrun.found import OF_ONE_PROCESS
-from paceline.launch.torchrun.part import Part
+from paceline.launch.torchrun.part import TakingPart
 from paceline.launch.torchrun.wishes import read_wishes
 from paceline.timing import SystemClock
 from paceline.watch.progress import Lines
 
 ALONE_S = 60.0  # torchrun may be started again on this machine, and join its job
-ENDED_S = 10.0  # one that is not elastic is never the same again
+ENDED_S = 2.0  # one that is not elastic is never the same again
 
 
 @final
@@ -62,7 +62,7 @@ def main() -> None:
     try:
         servers = {n: v for n, v in os.environ.items() if n not in OF_ONE_PROCESS}
         wishes, show = read_wishes(os.environ, torchrun), Lines(output, "paceline: ")
-        part = Part(torchrun, wishes, script, servers, hall, show, clock)
+        part = TakingPart(torchrun, wishes, script, servers, hall, show, clock)
         hall.end(_wait_over(part))
         hall.wait_left()
     finally:
@@ -77,13 +77,13 @@ def _end_this() -> None:
     os.kill(os.getpid(), signal.SIGTERM)
 
 
-def _wait_over(part: Part) -> Over:
+def _wait_over(part: TakingPart) -> JobOver:
     try:
         return part.wait_over()
     except (PacelineError, Interrupted) as error:
         text = str(error)
     part.show.say(text)
-    return Over(text, 1)
+    return JobOver(text, 1)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from rich.console import Console
 from paceline.config import JobConfig
 from paceline.errors import Interrupted, JobFailed, PacelineError
 from paceline.launch.engines import BroughtJob
-from paceline.launch.guests import GuestHall, Over
+from paceline.launch.guests import GuestHall, JobOver
 from paceline.launch.hosts import HostPlan, Listening, wait_host, wait_own_host
 from paceline.launch.job import (
     RUNS,
@@ -26,7 +26,7 @@ from paceline.launch.job import (
     own_listening,
 )
 from paceline.launch.local import LocalRun, Reach, fresh_run_id, wait_local_run
-from paceline.launch.torchrun.claim import Claim, ClaimStore
+from paceline.launch.torchrun.claim import ClaimStore, Leading
 from paceline.launch.torchrun.found import Torchrun
 from paceline.launch.torchrun.wishes import JOIN, Wishes
 from paceline.machine import machine_name
@@ -38,10 +38,9 @@ from paceline.watch.summary import Ending, tell_ending
 from paceline.watch.table import summary_table
 
 JOIN_WITHIN_S = 120.0
-CONFIRM_S = 2.0
 
 
-class Part(NamedTuple):
+class TakingPart(NamedTuple):
     """What a machine takes part with."""
 
     torchrun: Torchrun
@@ -52,7 +51,7 @@ class Part(NamedTuple):
     show: Lines
     clock: Clock
 
-    def wait_over(self) -> Over:
+    def wait_over(self) -> JobOver:
         """Take part until the job has ended; how it has.
 
         Raises:
@@ -75,7 +74,7 @@ class Part(NamedTuple):
             return self._lead_all(store, where, secret)
         claim = store.wait_told()
         if claim.state == "over":
-            return Over(claim.text, claim.status)
+            return JobOver(claim.text, claim.status)
         launcher = parse_address(f"tcp:{claim.address}")
         assert isinstance(launcher, TcpAddress)
         if claim.secret:
@@ -86,16 +85,14 @@ class Part(NamedTuple):
                 "not: set PACELINE_SECRET_FILE on all machines"
             )
         over = self._follow(launcher, secret, is_plain=claim.is_plain)
-        last = store.told()
-        return (
-            over if last is None or last.state != "over" else Over(last.text, last.status)
-        )
+        last = store.wait_over()
+        return over if last is None else JobOver(last.text, last.status)
 
     def _lead_all(
         self, store: ClaimStore, where: TcpAddress, secret: Secret | None
-    ) -> Over:
+    ) -> JobOver:
         """Lead the job of several machines, and tell the others where, and how it ends."""
-        over = Over("the machine that led has failed: see what it said", 1)
+        over = JobOver("the machine that led has failed: see what it said", 1)
         try:
             plain = self.wishes.is_plain
             own = self._own(where, is_plain=plain)
@@ -105,13 +102,13 @@ class Part(NamedTuple):
             at = own._replace(first=0, last=0)
             over = self._lead(Listening(at, None, secret, announcing, plain, ports))
         except (PacelineError, Interrupted) as error:
-            over = Over(f"the machine that led has failed: {error}", 1)
+            over = JobOver(f"the machine that led has failed: {error}", 1)
             raise
         finally:
-            store.tell(Claim("over", text=over.text, status=over.status))
+            store.tell(Leading("over", text=over.text, status=over.status))
         return over
 
-    def _lead(self, listening: Listening | None) -> Over:
+    def _lead(self, listening: Listening | None) -> JobOver:
         wishes, script = self.wishes, self.script
         config = wishes.config(fresh_run_id(), self.torchrun)
         folder = wishes.folder or fresh_job_dir(RUNS, file_of(script), wall_time_s())
@@ -129,9 +126,9 @@ class Part(NamedTuple):
             self.show.say(told)
         for said in result.said:
             self.show.say(said)
-        return Over(f"the job is over: {told}", verdict.exit_code)
+        return JobOver(f"the job is over: {told}", verdict.exit_code)
 
-    def _follow(self, launcher: TcpAddress, secret: Secret, *, is_plain: bool) -> Over:
+    def _follow(self, launcher: TcpAddress, secret: Secret, *, is_plain: bool) -> JobOver:
         """Be a host of the launcher's job."""
         plan = HostPlan(
             launcher=launcher,
@@ -145,7 +142,7 @@ class Part(NamedTuple):
         )
         said = wait_host(plan, self.show.say, self.clock, self.environment)
         self.show.say(said)
-        return Over(said, 0)
+        return JobOver(said, 0)
 
     def _own(self, towards: TcpAddress, *, is_plain: bool) -> TcpListening:
         """Where the listeners of this machine are."""
@@ -187,7 +184,7 @@ class Announcing:
 
     def start(self, join: str) -> None:
         """See `Brought`."""
-        self._store.tell(Claim("open", join, self._secret, self._is_plain))
+        self._store.tell(Leading("open", join, self._secret, self._is_plain))
 
     def check(self) -> None:
         """See `Brought`."""

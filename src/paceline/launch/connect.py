@@ -54,7 +54,7 @@ from paceline.launch.local import fresh_run_id
 from paceline.launch.own_job import WHY, OwnJob
 from paceline.launch.processes import LeaveNotice, exit_code_of, group_place
 from paceline.launch.supervise import failure_of, write_failure
-from paceline.launch.torchrun import is_in_torchrun
+from paceline.launch.torchrun import FORWARDED, is_in_torchrun
 from paceline.timing import SystemClock, wall_time_s
 from paceline.trainer.client import Courier
 from paceline.trainer.peers import PeerWires
@@ -151,7 +151,9 @@ def _join(place: Place, visit: Visit | None = None) -> Session:
             LeaveNotice(seat.membership)
         return session
     end_told = partial(_end_told, visit)
-    notice = LeaveNotice(seat.membership, end=end_told) if is_main else None
+    notice = None
+    if is_main:
+        notice = LeaveNotice(seat.membership, end=end_told, numbers=FORWARDED)
     atexit.register(_part, session, told, visit, notice)
     return session
 

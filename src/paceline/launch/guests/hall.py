@@ -135,8 +135,12 @@ class GuestHall:
         """Nobody comes any more."""
         self._closed.set()
         self._thread.join()
-        self._listener.close()
         self._selector.close()
+        self._listener.close()
+        for guest in self._all():
+            guest.channel.close()
+        for pidfd in (*self._parents.values(), *(one.pidfd for one in self._all())):
+            os.close(pidfd)
 
     def _fail(self, guest: _Guest) -> None:
         with self._lock:

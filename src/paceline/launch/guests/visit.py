@@ -39,7 +39,15 @@ class Visit:
             end.close()
             raise
         self._host = FrameChannel(end, FROM_HOST, CONTROL_LIMITS, "this machine's host")
-        self._host.send(Arrive(parent))
+        try:
+            self._host.send(Arrive(parent))
+        except TransportError:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Hang up: for a host that has gone; a guest stays as long as its process."""
+        self._host.close()
 
     def wait_place(self, say: Callable[[str], None]) -> Mapping[str, str] | JobOver:
         """Wait for a role: the environment that names it; or how the job has ended.
@@ -51,7 +59,11 @@ class Visit:
         while not select.select([self._host], [], [], TELL_EVERY_S)[0]:
             waited_s += TELL_EVERY_S
             say(f"waiting for {waited_s:.0f} s for a role: the job has none free yet")
-        answer = self._host.receive().message
+        try:
+            answer = self._host.receive().message
+        except TransportError:
+            self.close()
+            raise
         return answer.variables if isinstance(answer, GuestPlace) else answer
 
     def part(self, status: int, say: Callable[[str], None]) -> int:

@@ -168,11 +168,15 @@ class LeaveNotice:
         session: "Presence",
         wait_s: Callable[[float], object] = time.sleep,
         end: Callable[[int], object] = os._exit,
+        numbers: Sequence[signal.Signals] = (signal.SIGTERM,),
     ) -> None:
-        """Listen from now on; the main thread. ``end`` ends the process at once."""
+        """Listen from now on; the main thread. ``end`` ends the process at once.
+
+        ``numbers`` are the signals by which whoever has started the process ends it.
+        """
         self._session, self._wait_s, self._end = session, wait_s, end
         self.is_told = False  # it came
-        self._signals = Signals([signal.SIGTERM])
+        self._signals = Signals(numbers)
         self._thread = threading.Thread(target=self._run, name="leave-notice", daemon=True)
         self._thread.start()
 

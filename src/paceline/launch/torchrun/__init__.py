@@ -11,7 +11,7 @@
 
 from typing import TYPE_CHECKING
 
-from paceline.launch.torchrun.found import is_in_torchrun
+from paceline.launch.torchrun.found import FORWARDED, is_in_torchrun
 from paceline.lazy_names import loader
 
 if TYPE_CHECKING:

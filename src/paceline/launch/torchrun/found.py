@@ -12,6 +12,7 @@ Pure: environment and command line are arguments.
 import argparse
 import contextlib
 import io
+import signal
 from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 from typing import NamedTuple
@@ -24,6 +25,9 @@ STORE_PORT = 29400  # torchrun's own, where an endpoint names none
 _MODULES = ("torch.distributed.run", "torch.distributed.launch")
 _PROGRAMS = ("torchrun", "run.py", "launch.py")
 _STORE = ("MASTER_ADDR", "MASTER_PORT")
+
+# torchrun ends its processes by the signal that it was sent itself; at a change by SIGTERM.
+FORWARDED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 # Of one process, not of its machine's servers.
 OF_ONE_PROCESS = (

@@ -38,6 +38,7 @@ from paceline.watch.summary import Ending, tell_ending
 from paceline.watch.table import summary_table
 
 JOIN_WITHIN_S = 120.0
+MOST_LOSSES = 3  # of a machine, after each of which it joins anew
 
 
 class TakingPart(NamedTuple):
@@ -84,7 +85,7 @@ class TakingPart(NamedTuple):
                 "the machine that leads was told a secret beforehand, and this one was "
                 "not: set PACELINE_SECRET_FILE on all machines"
             )
-        over = self._follow(launcher, secret, is_plain=claim.is_plain)
+        over = self._follow_on(store, launcher, secret, is_plain=claim.is_plain)
         last = store.wait_over()
         return over if last is None else JobOver(last.text, last.status)
 
@@ -127,6 +128,20 @@ class TakingPart(NamedTuple):
         for said in result.said:
             self.show.say(said)
         return JobOver(f"the job is over: {told}", verdict.exit_code)
+
+    def _follow_on(
+        self, store: ClaimStore, launcher: TcpAddress, secret: Secret, *, is_plain: bool
+    ) -> JobOver:
+        """Be a host; if this machine is lost to the job, join anew while there is one."""
+        for _ in range(MOST_LOSSES):
+            try:
+                return self._follow(launcher, secret, is_plain=is_plain)
+            except JobFailed as error:
+                told = store.told()
+                if told is None or told.state != "open":
+                    raise
+                self.show.say(f"{error}; this machine joins anew")
+        return self._follow(launcher, secret, is_plain=is_plain)
 
     def _follow(self, launcher: TcpAddress, secret: Secret, *, is_plain: bool) -> JobOver:
         """Be a host of the launcher's job."""

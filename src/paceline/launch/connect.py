@@ -21,6 +21,7 @@ import gc
 import io
 import logging
 import os
+import signal
 import sys
 import threading
 from functools import partial
@@ -122,6 +123,9 @@ def _come() -> Session:
             raise JobFailed(found.text)
         _say(found.text)
         raise SystemExit(0)
+    if threading.current_thread() is threading.main_thread():
+        for number in FORWARDED:  # until it has joined, and can leave in order
+            signal.signal(number, lambda *_: _end_told(found.visit, PREEMPTED_EXIT_CODE))
     return _join(found.place, found.visit)
 
 
@@ -153,7 +157,12 @@ def _join(place: Place, visit: Visit | None = None) -> Session:
     end_told = partial(_end_told, visit)
     notice = None
     if is_main:
-        notice = LeaveNotice(seat.membership, end=end_told, numbers=FORWARDED)
+        notice = LeaveNotice(
+            seat.membership,
+            end=end_told,
+            numbers=FORWARDED,
+            told=visit.told_to_leave,
+        )
     atexit.register(_part, session, told, visit, notice)
     return session
 

@@ -23,7 +23,9 @@ from paceline.launch.guests import Visit
 visit = Visit(Path(sys.argv[1]), int(sys.argv[2]))
 print(visit.wait_place(print), flush=True)
 word = sys.stdin.readline().strip()
-if word:
+if word == "told":
+    visit.told_to_leave()
+elif word:
     sys.exit(visit.part(int(word), print))
 """
 
@@ -129,6 +131,18 @@ def test_who_dies_without_a_word_was_killed(guests: Guests) -> None:
     assert wait_any([two], SOON_S) == [two]
 
     assert [one.reap(), two.reap()] == [-signal.SIGKILL, -signal.SIGKILL]
+
+
+def test_who_dies_once_it_was_told_to_leave_was_not_killed_by_anybody(
+    guests: Guests,
+) -> None:
+    process = guests.come()
+    one = seated(guests, "trainer-0", {})
+
+    say(process, "told")
+
+    assert wait_any([one], SOON_S) == [one]
+    assert one.reap() == 75
 
 
 def test_a_role_may_be_ended_and_told_that_the_job_was_in_vain(guests: Guests) -> None:

@@ -11,7 +11,10 @@ import select
 import signal
 from collections.abc import Callable
 from contextlib import suppress
-from typing import final
+from typing import TYPE_CHECKING, final
+
+if TYPE_CHECKING:
+    from _typeshed import FileDescriptorLike
 
 
 @final
@@ -75,6 +78,11 @@ class GuestProcess:
         return []
 
     def _is_alive(self) -> bool:
-        if self._pidfd < 0:
-            return False
-        return not select.select([self._pidfd], [], [], 0.0)[0]
+        return self._pidfd >= 0 and not is_readable(self._pidfd)
+
+
+def is_readable(what: "FileDescriptorLike", timeout_s: float = 0.0) -> bool:
+    """Whether something can be read within a time; of a pidfd: its process has ended."""
+    poll = select.poll()
+    poll.register(what, select.POLLIN)
+    return bool(poll.poll(timeout_s * 1000))

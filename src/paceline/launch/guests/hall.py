@@ -9,14 +9,14 @@
                        `alone` is called
     the job has ended  whoever comes, or has done its work, is told how
 
-What a guest says as it parts is its exit status; who is dead and has said nothing was
-killed. A guest that has parted is none any more: torchrun starts another process instead.
+What a guest says as it parts is its exit status. Who is dead and has said nothing was
+killed, unless it was told to leave, and torchrun has lost its patience. A guest that has
+parted is none any more: torchrun starts another process instead.
 
 Waits: a thread, for guests, their ends and their parents' ends; `wait_left`.
 """
 
 import os
-import select
 import selectors
 import signal
 import socket
@@ -27,8 +27,8 @@ from functools import partial
 from pathlib import Path
 from typing import final
 
-from paceline.errors import FrameRefused, TransportError
-from paceline.launch.guests.guest import GuestProcess
+from paceline.errors import PREEMPTED_EXIT_CODE, FrameRefused, TransportError
+from paceline.launch.guests.guest import GuestProcess, is_readable
 from paceline.launch.guests.talk import (
     FROM_GUEST,
     Arrive,
@@ -36,6 +36,7 @@ from paceline.launch.guests.talk import (
     GuestPlace,
     JobOver,
     Parted,
+    ToldToLeave,
 )
 from paceline.timing import Clock, Deadline
 from paceline.transport.frames import CONTROL_LIMITS
@@ -57,6 +58,7 @@ class _Guest:
         self.pid, self.pidfd, self.channel = pid, pidfd, channel
         self.parent = 0  # until it has said so
         self.process: GuestProcess | None = None  # with a role
+        self.is_told = False  # to leave
         self.has_parted = False
         self.is_deaf = False  # its connection is closed
 
@@ -204,6 +206,8 @@ class GuestHall:
             return
         if isinstance(message, Arrive):
             self._arrived(guest, message.parent)
+        elif isinstance(message, ToldToLeave):
+            guest.is_told = True
         elif isinstance(message, Parted):
             guest.has_parted = True
             if guest.process is not None:
@@ -226,10 +230,11 @@ class GuestHall:
 
     def _end(self, guest: _Guest) -> None:
         """Its process is dead; what it had said before is heard first."""
-        while not guest.is_deaf and select.select([guest.channel], [], [], 0.0)[0]:
+        while not guest.is_deaf and is_readable(guest.channel):
             self._hear(guest)
         if guest.process is not None:
-            guest.process.ended(-signal.SIGKILL)
+            killed = -signal.SIGKILL
+            guest.process.ended(PREEMPTED_EXIT_CODE if guest.is_told else killed)
         self._deafen(guest)
         self._selector.unregister(guest.pidfd)
         os.close(guest.pidfd)

@@ -18,6 +18,10 @@ class Arrive(msgspec.Struct, frozen=True, tag=True):
     parent: int
 
 
+class ToldToLeave(msgspec.Struct, frozen=True, tag=True):
+    """A signal has told the guest to end: if it dies now, nobody has to ask why."""
+
+
 class Parted(msgspec.Struct, frozen=True, tag=True):
     """The guest has left the job; its script ended as with this exit code."""
 
@@ -37,7 +41,7 @@ class JobOver(msgspec.Struct, frozen=True, tag=True):
     status: int
 
 
-FromGuest = Arrive | Parted
+FromGuest = Arrive | ToldToLeave | Parted
 FromHost = GuestPlace | JobOver
 FROM_GUEST: msgspec.msgpack.Decoder[FromGuest] = msgspec.msgpack.Decoder(FromGuest)
 FROM_HOST: msgspec.msgpack.Decoder[FromHost] = msgspec.msgpack.Decoder(FromHost)

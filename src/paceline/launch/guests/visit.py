@@ -4,15 +4,24 @@ Waits: for a role, as long as the host is there, and says so; at the end for the
 a bound. The thread of the user's script.
 """
 
-import select
 import socket
+import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import final
 
 from paceline.errors import TransportError
-from paceline.launch.guests.talk import FROM_HOST, Arrive, GuestPlace, JobOver, Parted
+from paceline.launch.guests.guest import is_readable
+from paceline.launch.guests.talk import (
+    FROM_HOST,
+    Arrive,
+    FromGuest,
+    GuestPlace,
+    JobOver,
+    Parted,
+    ToldToLeave,
+)
 from paceline.transport.frames import CONTROL_LIMITS
 from paceline.transport.streams import FrameChannel
 
@@ -38,9 +47,10 @@ class Visit:
         except OSError:
             end.close()
             raise
+        self._talking = threading.Lock()
         self._host = FrameChannel(end, FROM_HOST, CONTROL_LIMITS, "this machine's host")
         try:
-            self._host.send(Arrive(parent))
+            self._say(Arrive(parent))
         except TransportError:
             self.close()
             raise
@@ -56,7 +66,7 @@ class Visit:
             PeerLost: the host has gone.
         """
         waited_s = 0.0
-        while not select.select([self._host], [], [], TELL_EVERY_S)[0]:
+        while not is_readable(self._host, TELL_EVERY_S):
             waited_s += TELL_EVERY_S
             say(f"waiting for {waited_s:.0f} s for a role: the job has none free yet")
         try:
@@ -66,6 +76,15 @@ class Visit:
             raise
         return answer.variables if isinstance(answer, GuestPlace) else answer
 
+    def told_to_leave(self) -> None:
+        """A signal has told this process to end; any thread."""
+        with suppress(TransportError):
+            self._say(ToldToLeave())
+
+    def _say(self, message: FromGuest) -> None:
+        with self._talking:
+            self._host.send(message)
+
     def part(self, status: int, say: Callable[[str], None]) -> int:
         """Say how the script has ended, before the process does; the job's exit code.
 
@@ -74,9 +93,9 @@ class Visit:
         """
         waits_s = (TELL_S, OVER_S - TELL_S) if status == 0 else (0.0,)
         with suppress(TransportError):
-            self._host.send(Parted(status))
+            self._say(Parted(status))
             for wait_s in waits_s:
-                if select.select([self._host], [], [], wait_s)[0]:
+                if is_readable(self._host, wait_s):
                     message = self._host.receive().message
                     return message.status if isinstance(message, JobOver) else 0
                 if wait_s == TELL_S:

@@ -77,6 +77,7 @@ def come(environ: Mapping[str, str], script: UserScript) -> Come | JobOver:
             pause.wait(LOOK_EVERY_S)
             continue
         if isinstance(found, JobOver):
+            visit.close()
             return found
         place = read_place(found)
         assert place is not None, "a host names one"

@@ -6,11 +6,12 @@ import signal
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 from paceline.testing.machines import Machines
-from tests.system.hosts import COUNTING, HostedJob, within
-from tests.system.torchruns import LIMIT_S, TorchrunJob
+from tests.system.hosts import COUNTING, HostedJob, stop, within
+from tests.system.torchruns import DAEMON, LIMIT_S, TorchrunJob
 
 pytestmark = [pytest.mark.around, pytest.mark.system, pytest.mark.timeout(0)]
 GONE_S = 15.0
@@ -144,6 +145,24 @@ def test_trainers_without_torchrun_are_ended_and_the_job_keeps_what_counts(
     assert 200 < summary["records"] < 6400
     within(GONE_S, "it says so", lambda: "interrupted; saved as cut" in job.said())
     require_nothing_left(job)
+
+
+def test_what_leads_is_killed_and_the_job_goes_on_from_its_last_checkpoint(
+    tmp_path: Path, jobs: list[TorchrunJob]
+) -> None:
+    job = TorchrunJob(tmp_path, *LONG)
+    jobs.append(job)
+    node = job.alone("--max-restarts", "3")
+    within(LIMIT_S, "a few records count", lambda: job.records() > 200)
+    before = {process.pid for process in job.processes()} - {node.pid}
+
+    stop([one for one in job.processes() if DAEMON in one.cmdline()], signal.SIGKILL)
+
+    assert node.wait(LIMIT_S) == 0, job.said()
+    assert "job folder job, resumed, 1 to 2 trainers" in job.said()
+    assert job.counted()["exact"]
+    require_nothing_left(job)
+    assert not any(map(psutil.pid_exists, before))
 
 
 def test_a_launcher_that_was_started_by_itself_leads(

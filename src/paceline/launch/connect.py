@@ -155,6 +155,7 @@ def _join(place: Place, visit: Visit | None = None) -> Session:
             LeaveNotice(seat.membership)
         return session
     end_told = partial(_end_told, visit)
+    visit.watch(_end_without_host)
     notice = None
     if is_main:
         notice = LeaveNotice(
@@ -226,6 +227,12 @@ def _part(session: Session, told: Path, visit: Visit, notice: LeaveNotice | None
     code = visit.part(PREEMPTED_EXIT_CODE if is_told else 0, _say)
     if is_told or code:
         _end_process(code)
+
+
+def _end_without_host() -> NoReturn:
+    """Whoever gave the role was killed, and with it this machine's share of the job."""
+    _say("the process of this machine that gives roles has gone: all begin again")
+    os._exit(PREEMPTED_EXIT_CODE)
 
 
 def _end_told(visit: Visit, status: int) -> NoReturn:

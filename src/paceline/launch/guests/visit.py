@@ -1,9 +1,10 @@
 """A process comes to a host of a job, to be one of its trainers: the guest's side.
 
 Waits: for a role, as long as the host is there, and says so; at the end for the job's, with
-a bound. The thread of the user's script.
+a bound. The thread of the user's script; another one for the host's end.
 """
 
+import select
 import socket
 import threading
 from collections.abc import Callable, Mapping
@@ -75,6 +76,17 @@ class Visit:
             self.close()
             raise
         return answer.variables if isinstance(answer, GuestPlace) else answer
+
+    def watch(self, gone: Callable[[], None]) -> None:
+        """From now on: ``gone`` is called, by a thread, if the host is there no more."""
+
+        def wait_gone() -> None:
+            poll = select.poll()
+            poll.register(self._host, select.POLLRDHUP)
+            poll.poll()
+            gone()
+
+        threading.Thread(target=wait_gone, name="paceline-host", daemon=True).start()
 
     def told_to_leave(self) -> None:
         """A signal has told this process to end; any thread."""

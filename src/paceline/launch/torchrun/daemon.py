@@ -37,6 +37,7 @@ from paceline.launch.torchrun.wishes import read_wishes
 from paceline.timing import SystemClock
 from paceline.watch.progress import Lines
 
+LED = "led"  # in the machine's folder
 ALONE_S = 60.0  # torchrun may be started again on this machine, and join its job
 ENDED_S = 2.0  # one that is not elastic is never the same again
 
@@ -57,19 +58,20 @@ def main() -> None:
     name_process("paceline-host")
     clock, output, door = SystemClock(), _Output(), Path(folder) / DOOR
     sys.stdout = sys.stderr = output
+    led = door.with_name(LED)
     alone_s = ALONE_S if torchrun.is_elastic else ENDED_S
     hall = GuestHall(door, clock, alone_s, _end_this)
     try:
         servers = {n: v for n, v in os.environ.items() if n not in OF_ONE_PROCESS}
         wishes, show = read_wishes(os.environ, torchrun), Lines(output, "paceline: ")
-        part = TakingPart(torchrun, wishes, script, servers, hall, show, clock)
+        part = TakingPart(torchrun, wishes, script, servers, led, hall, show, clock)
         hall.end(_wait_over(part))
         hall.wait_left()
     finally:
         hall.close()
         with suppress(OSError):  # while the lock is held: who comes next makes all anew
-            for path in (door, door.with_name(LOCK)):
-                path.unlink()
+            for path in (door, led, door.with_name(LOCK)):
+                path.unlink(missing_ok=True)
             door.parent.rmdir()
 
 

@@ -5,8 +5,11 @@ Waits: for the job's end. The main thread.
 
 import os
 from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
 from typing import NamedTuple, final
 
+from msgspec import structs
 from rich.console import Console
 
 from paceline.config import JobConfig
@@ -38,16 +41,21 @@ from paceline.watch.summary import Ending, tell_ending
 from paceline.watch.table import summary_table
 
 JOIN_WITHIN_S = 120.0
+ORPHAN_AFTER_S = 60.0  # then who leads is looked for anew
 MOST_LOSSES = 3  # of a machine, after each of which it joins anew
 
 
 class TakingPart(NamedTuple):
-    """What a machine takes part with."""
+    """What a machine takes part with.
+
+    ``led``: a file that says which job this machine leads, as long as it has not ended.
+    """
 
     torchrun: Torchrun
     wishes: Wishes
     script: UserScript
     environment: Mapping[str, str]  # of servers
+    led: Path
     guests: GuestHall
     show: Lines
     clock: Clock
@@ -71,23 +79,9 @@ class TakingPart(NamedTuple):
         if where is None:
             return self._lead(None)
         store = ClaimStore(where, self.torchrun.run, self.clock)
-        if store.claim():
+        if store.claim() or self.led.exists():
             return self._lead_all(store, where, secret)
-        claim = store.wait_told()
-        if claim.state == "over":
-            return JobOver(claim.text, claim.status)
-        launcher = parse_address(f"tcp:{claim.address}")
-        assert isinstance(launcher, TcpAddress)
-        if claim.secret:
-            secret = Secret.parse(claim.secret, "what leads has put into torchrun's store")
-        if secret is None:
-            raise JobFailed(
-                "the machine that leads was told a secret beforehand, and this one was "
-                "not: set PACELINE_SECRET_FILE on all machines"
-            )
-        over = self._follow_on(store, launcher, secret, is_plain=claim.is_plain)
-        last = store.wait_over()
-        return over if last is None else JobOver(last.text, last.status)
+        return self._follow_who_leads(store, secret)
 
     def _lead_all(
         self, store: ClaimStore, where: TcpAddress, secret: Secret | None
@@ -110,11 +104,8 @@ class TakingPart(NamedTuple):
         return over
 
     def _lead(self, listening: Listening | None) -> JobOver:
-        wishes, script = self.wishes, self.script
-        config = wishes.config(fresh_run_id(), self.torchrun)
-        folder = wishes.folder or fresh_job_dir(RUNS, file_of(script), wall_time_s())
         result = wait_local_run(
-            LocalRun(config, script, JobDir(folder)),
+            self._run(),
             self.show,
             self.clock,
             environment=self.environment,
@@ -129,19 +120,47 @@ class TakingPart(NamedTuple):
             self.show.say(said)
         return JobOver(f"the job is over: {told}", verdict.exit_code)
 
-    def _follow_on(
-        self, store: ClaimStore, launcher: TcpAddress, secret: Secret, *, is_plain: bool
-    ) -> JobOver:
+    def _run(self) -> LocalRun:
+        """The job that begins; or goes on, where this machine led it and was killed."""
+        config = self.wishes.config(fresh_run_id(), self.torchrun)
+        with suppress(FileNotFoundError):
+            job = JobDir(Path(self.led.read_text()))
+            if job.config.exists():
+                config = structs.replace(job.read_config(), run=config.run)
+                return LocalRun(config, self.script, job, is_resumed=True)
+        named = file_of(self.script)
+        folder = self.wishes.folder or fresh_job_dir(RUNS, named, wall_time_s())
+        self.led.write_text(str(folder.absolute()))
+        return LocalRun(config, self.script, JobDir(folder))
+
+    def _follow_who_leads(self, store: ClaimStore, secret: Secret | None) -> JobOver:
         """Be a host; if this machine is lost to the job, join anew while there is one."""
-        for _ in range(MOST_LOSSES):
+        losses = 0
+        while True:
+            told = store.wait_told()
+            if told.state == "over":
+                return JobOver(told.text, told.status)
+            if told.secret:
+                secret = Secret.parse(
+                    told.secret, "what leads has put into torchrun's store"
+                )
+            if secret is None:
+                raise JobFailed(
+                    "the machine that leads was told a secret beforehand, and this one was "
+                    "not: set PACELINE_SECRET_FILE on all machines"
+                )
+            launcher = parse_address(f"tcp:{told.address}")
+            assert isinstance(launcher, TcpAddress)
             try:
-                return self._follow(launcher, secret, is_plain=is_plain)
+                over = self._follow(launcher, secret, is_plain=told.is_plain)
             except JobFailed as error:
-                told = store.told()
-                if told is None or told.state != "open":
+                losses += 1
+                if losses > MOST_LOSSES:
                     raise
-                self.show.say(f"{error}; this machine joins anew")
-        return self._follow(launcher, secret, is_plain=is_plain)
+                self.show.say(f"{error}; this machine joins anew, if there is a job")
+                continue
+            last = store.wait_over()
+            return over if last is None else JobOver(last.text, last.status)
 
     def _follow(self, launcher: TcpAddress, secret: Secret, *, is_plain: bool) -> JobOver:
         """Be a host of the launcher's job."""
@@ -152,6 +171,7 @@ class TakingPart(NamedTuple):
             cores=len(os.sched_getaffinity(0)),
             secret=secret,
             join_within_s=JOIN_WITHIN_S,
+            orphan_after_s=ORPHAN_AFTER_S,
             is_plain=is_plain,
             guests=self.guests,
         )

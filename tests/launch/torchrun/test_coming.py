@@ -58,6 +58,19 @@ def test_a_folder_that_the_last_one_took_away_is_made_again() -> None:
     assert folder.is_dir()
 
 
+def test_what_a_killed_one_has_left_is_swept_a_day_later_unless_it_is_held() -> None:
+    young, old, held = (_folder(ALONE._replace(parent=n)) for n in (1, 2, 3))
+    for folder in (young, old, held):
+        (folder / LOCK).touch()
+    for folder in (old, held):
+        os.utime(folder, (0, 0))
+    with (held / LOCK).open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        _folder(ALONE)
+
+    assert [folder.exists() for folder in (young, old, held)] == [True, False, True]
+
+
 def test_machines_runs_and_torchruns_that_are_not_elastic_are_kept_apart(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -18,7 +18,6 @@ from datetime import timedelta
 from typing import Literal, final
 
 import msgspec
-from torch.distributed import DistError, TCPStore  # type: ignore[attr-defined]
 
 from paceline.errors import JobFailed
 from paceline.timing import Clock, Deadline
@@ -51,6 +50,11 @@ class ClaimStore:
         Raises:
             JobFailed: nobody answers there.
         """
+        # A machine that is alone needs no torch beside its trainers.
+        from torch.distributed import (  # type: ignore[attr-defined]  # noqa: PLC0415
+            TCPStore,
+        )
+
         self._where, self._clock = store, clock
         self._key = f"paceline/{run}/launcher"
         try:
@@ -61,7 +65,7 @@ class ClaimStore:
                 timeout=timedelta(seconds=ANSWER_S),
                 wait_for_workers=False,
             )
-        except (DistError, RuntimeError) as error:
+        except RuntimeError as error:
             raise self._failed(error) from error
 
     def claim(self) -> bool:
@@ -75,13 +79,13 @@ class ClaimStore:
             if self._store.add(f"{self._key}/claims", 1) != 1:
                 return False
             self._store.set(self._key, claimed)
-        except (DistError, RuntimeError) as error:
+        except RuntimeError as error:
             raise self._failed(error) from error
         return True
 
     def tell(self, claim: Leading) -> None:
         """Say how it stands, who leads; a store that is gone has nobody who asks."""
-        with suppress(DistError, RuntimeError):
+        with suppress(RuntimeError):
             self._store.set(self._key, msgspec.json.encode(claim).decode())
 
     def wait_told(self) -> Leading:
@@ -122,7 +126,7 @@ class ClaimStore:
             if not self._store.check([self._key]):
                 return None
             return msgspec.json.decode(self._store.get(self._key), type=Leading)
-        except (DistError, RuntimeError) as error:
+        except RuntimeError as error:
             raise self._failed(error) from error
 
     def _failed(self, error: Exception) -> JobFailed:

@@ -10,8 +10,10 @@
 Waits: for the daemon to be there, and for a role. The thread of the user's script.
 """
 
+import contextlib
 import fcntl
 import os
+import stat
 import subprocess
 import sys
 import tempfile
@@ -30,13 +32,15 @@ from paceline.launch.job import Place, UserScript, read_place
 from paceline.launch.torchrun.found import Torchrun, read_torchrun
 from paceline.launch.torchrun.wishes import read_wishes
 from paceline.machine import machine_name
-from paceline.timing import Deadline, SystemClock
+from paceline.timing import Deadline, SystemClock, wall_time_s
 
 START_S = 120.0  # of imports, on a cold disk
 LOOK_EVERY_S = 0.05
 _LONGEST = 90  # bytes of a path: the kernel takes 107 for a socket
 _DAEMON = "paceline.launch.torchrun.daemon"
-DOOR, LOCK = "door", "lock"  # in the machine's folder
+_PREFIX = "paceline-torchrun-"
+DOOR, LOCK, LED = "door", "lock", "led"  # in the machine's folder
+LEFT_S = 86400.0  # before a folder is removed whose daemon was killed
 
 
 class Birth(NamedTuple):
@@ -137,11 +141,12 @@ def _folder(torchrun: Torchrun) -> Path:
     """
     meet = torchrun.store if torchrun.is_elastic else torchrun.parent
     key = f"{os.geteuid()} {torchrun.run} {machine_name()} {meet}"
-    name = f"paceline-torchrun-{xxhash.xxh3_64_hexdigest(key.encode())}"
+    name = f"{_PREFIX}{xxhash.xxh3_64_hexdigest(key.encode())}"
     folder = Path(tempfile.gettempdir(), name)
     if len(os.fsencode(folder / DOOR)) > _LONGEST:
         folder = Path("/tmp", name)
     try:
+        _sweep(folder)
         folder.mkdir(mode=0o700, exist_ok=True)
         found = folder.lstat()
     except OSError as error:
@@ -152,6 +157,22 @@ def _folder(torchrun: Torchrun) -> Path:
             "set TMPDIR"
         )
     return folder
+
+
+def _sweep(own: Path) -> None:
+    """Remove what other daemons of this user have left that were killed, a day later."""
+    for path in set(own.parent.glob(f"{_PREFIX}*")) - {own}:
+        with suppress(OSError), contextlib.ExitStack() as stack:
+            found = path.lstat()
+            is_own = stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid()
+            if not is_own or wall_time_s() - found.st_mtime < LEFT_S:
+                continue
+            lock = os.open(path / LOCK, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+            stack.callback(os.close, lock)
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            for name in (DOOR, LED, LOCK):
+                (path / name).unlink(missing_ok=True)
+            path.rmdir()
 
 
 def _command_line(process: int) -> list[str]:

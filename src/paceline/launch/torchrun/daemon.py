@@ -30,14 +30,13 @@ import msgspec
 from paceline.errors import Interrupted, PacelineError
 from paceline.launch.guests import GuestHall, JobOver
 from paceline.launch.processes import name_process
-from paceline.launch.torchrun.coming import DOOR, LOCK, Birth
+from paceline.launch.torchrun.coming import DOOR, LED, LOCK, Birth
 from paceline.launch.torchrun.found import OF_ONE_PROCESS
 from paceline.launch.torchrun.part import TakingPart
 from paceline.launch.torchrun.wishes import read_wishes
 from paceline.timing import SystemClock
 from paceline.watch.progress import Lines
 
-LED = "led"  # in the machine's folder
 ALONE_S = 60.0  # torchrun may be started again on this machine, and join its job
 ENDED_S = 2.0  # one that is not elastic is never the same again
 

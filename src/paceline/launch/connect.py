@@ -123,6 +123,7 @@ def _come() -> Session:
             raise JobFailed(found.text)
         _say(found.text)
         raise SystemExit(0)
+    found.visit.watch(_end_without_host)
     if threading.current_thread() is threading.main_thread():
         for number in FORWARDED:  # until it has joined, and can leave in order
             signal.signal(number, lambda *_: _end_told(found.visit, PREEMPTED_EXIT_CODE))
@@ -155,7 +156,6 @@ def _join(place: Place, visit: Visit | None = None) -> Session:
             LeaveNotice(seat.membership)
         return session
     end_told = partial(_end_told, visit)
-    visit.watch(_end_without_host)
     notice = None
     if is_main:
         notice = LeaveNotice(

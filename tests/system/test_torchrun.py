@@ -130,6 +130,7 @@ def change_machines(job: TorchrunJob) -> None:
     require_nothing_left(job)
 
 
+@pytest.mark.soak
 def test_trainers_without_torchrun_are_ended_and_the_job_keeps_what_counts(
     tmp_path: Path, jobs: list[TorchrunJob]
 ) -> None:
@@ -165,6 +166,7 @@ def test_what_leads_is_killed_and_the_job_goes_on_from_its_last_checkpoint(
     assert not any(map(psutil.pid_exists, before))
 
 
+@pytest.mark.soak
 def test_a_launcher_that_was_started_by_itself_leads(
     tmp_path: Path, jobs: list[TorchrunJob]
 ) -> None:

@@ -67,11 +67,11 @@ INSIDE: dict[str, Floors] = {
     "paceline.launch": (
         ("job",),
         ("processes",),
-        ("supervise", "engines", "manifests"),
+        ("supervise", "engines", "guests", "manifests"),
         ("hosts",),
         ("doctor",),
         ("local", "embedded", "parting"),
-        ("own_job",),
+        ("own_job", "torchrun"),
         ("connect",),
     ),
     "paceline.transport": (

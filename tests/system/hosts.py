@@ -127,14 +127,8 @@ class HostedJob:
 
     def stands(self) -> JobStatus | None:
         """How the job stands, asked from this very process; None while nobody can say."""
-        clock = SystemClock()
-        with self._at_launcher(), suppress(PacelineError):
-            running = running_job(self.job, clock)
-            if running is None:
-                return None
-            asked = call_running(running, OBSERVER, AskStatus(), Wires.observe, clock)
-            return asked if isinstance(asked, JobStatus) else None
-        return None
+        with self._at_launcher():
+            return stands(self.job)
 
     def records(self) -> int:
         """Records that have counted so far."""
@@ -164,6 +158,18 @@ class HostedJob:
             raise AssertionError(self.said())
         _, found, rest = self.said().partition("paceline host --join ")
         return rest.split()[0] if found else ""
+
+
+def stands(job: JobDir) -> JobStatus | None:
+    """How a job stands; None while nobody can say."""
+    clock = SystemClock()
+    with suppress(PacelineError):
+        running = running_job(job, clock)
+        if running is None:
+            return None
+        asked = call_running(running, OBSERVER, AskStatus(), Wires.observe, clock)
+        return asked if isinstance(asked, JobStatus) else None
+    return None
 
 
 def tcp(machine: Machine, port: int = 7070) -> str:

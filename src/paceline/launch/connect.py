@@ -3,6 +3,7 @@
 ::
 
     the environment names a job    join it, as the trainer that it names
+    it is one of torchrun's        join the job of all that this torchrun has started
     it names none                  start an embedded job: one server, `sync`
 
 A process has one session; asking again returns it. When an embedded job's is closed, asking
@@ -20,14 +21,23 @@ import gc
 import io
 import logging
 import os
+import signal
 import sys
 import threading
+from functools import partial
 from pathlib import Path
 from typing import NoReturn
 
 from paceline.config import JobConfig
-from paceline.errors import PREEMPTED_EXIT_CODE, Interrupted, StoreError, UsageError
+from paceline.errors import (
+    PREEMPTED_EXIT_CODE,
+    Interrupted,
+    JobFailed,
+    StoreError,
+    UsageError,
+)
 from paceline.ids import role_kind
+from paceline.launch.guests import JobOver, Visit
 from paceline.launch.job import (
     JOB_DIR,
     RUNS,
@@ -43,8 +53,9 @@ from paceline.launch.job import (
 )
 from paceline.launch.local import fresh_run_id
 from paceline.launch.own_job import WHY, OwnJob
-from paceline.launch.processes import LeaveNotice, group_place
+from paceline.launch.processes import LeaveNotice, exit_code_of, group_place
 from paceline.launch.supervise import failure_of, write_failure
+from paceline.launch.torchrun import FORWARDED, is_in_torchrun
 from paceline.timing import SystemClock, wall_time_s
 from paceline.trainer.client import Courier
 from paceline.trainer.peers import PeerWires
@@ -81,7 +92,10 @@ def connect() -> Session:
             _end_closed()
         if not _sessions:
             place = read_place(os.environ)
-            _sessions.append(_join(place) if place is not None else _embed())
+            if place is None and is_in_torchrun(os.environ):
+                _sessions.append(_come())
+            else:
+                _sessions.append(_join(place) if place is not None else _embed())
         return _sessions[0]
 
 
@@ -99,7 +113,24 @@ def _end_closed() -> None:
     _sessions.clear()
 
 
-def _join(place: Place) -> Session:
+def _come() -> Session:
+    """Be a trainer of the job that torchrun's processes have together."""
+    from paceline.launch.torchrun import come  # noqa: PLC0415  (most jobs have none)
+
+    found = come(os.environ, _script())
+    if isinstance(found, JobOver):
+        if found.status:
+            raise JobFailed(found.text)
+        _say(found.text)
+        raise SystemExit(0)
+    found.visit.watch(_end_without_host)
+    if threading.current_thread() is threading.main_thread():
+        for number in FORWARDED:  # until it has joined, and can leave in order
+            signal.signal(number, lambda *_: _end_told(found.visit, PREEMPTED_EXIT_CODE))
+    return _join(found.place, found.visit)
+
+
+def _join(place: Place, visit: Visit | None = None) -> Session:
     if role_kind(place.role) != "trainer":
         raise UsageError(f"this process is {place.role}; only a trainer connects")
     config = JobDir(place.job_dir).read_config()
@@ -117,9 +148,23 @@ def _join(place: Place) -> Session:
         group=group_place(),
     )
     session = Session(seat)
-    atexit.register(_leave, session, JobDir(place.job_dir).failure(place.role))
-    if threading.current_thread() is threading.main_thread():  # where signals arrive
-        LeaveNotice(seat.membership)
+    told = JobDir(place.job_dir).failure(place.role)
+    is_main = threading.current_thread() is threading.main_thread()  # where signals arrive
+    if visit is None:
+        atexit.register(_leave, session, told)
+        if is_main:
+            LeaveNotice(seat.membership)
+        return session
+    end_told = partial(_end_told, visit)
+    notice = None
+    if is_main:
+        notice = LeaveNotice(
+            seat.membership,
+            end=end_told,
+            numbers=FORWARDED,
+            told=visit.told_to_leave,
+        )
+    atexit.register(_part, session, told, visit, notice)
     return session
 
 
@@ -166,6 +211,35 @@ def _leave(session: Session, told: Path) -> None:
         os._exit(PREEMPTED_EXIT_CODE)
 
 
+def _part(session: Session, told: Path, visit: Visit, notice: LeaveNotice | None) -> None:
+    """Leave, as a process of torchrun's, which starts all anew at any exit code but 0."""
+    error = _failure()
+    if error is not None:
+        if (had := session.membership.had()) is not None:
+            write_failure(told, failure_of(error, *had))
+        visit.part(exit_code_of(error), _say)
+        return
+    session.close()
+    if session.membership.must_begin_again is not None:
+        visit.part(PREEMPTED_EXIT_CODE, _say)
+        _end_process(PREEMPTED_EXIT_CODE)  # torchrun cannot start it alone, and starts all
+    is_told = notice is not None and notice.is_told
+    code = visit.part(PREEMPTED_EXIT_CODE if is_told else 0, _say)
+    if is_told or code:
+        _end_process(code)
+
+
+def _end_without_host() -> NoReturn:
+    """Whoever gave the role was killed, and with it this machine's share of the job."""
+    _say("the process of this machine that gives roles has gone: all begin again")
+    os._exit(PREEMPTED_EXIT_CODE)
+
+
+def _end_told(visit: Visit, status: int) -> NoReturn:
+    """End a process that was told to leave, and does not."""
+    os._exit(visit.part(status, _say))
+
+
 def _end(job: OwnJob) -> None:
     failure = _failure()
     verdict = job.end(failure)
@@ -175,6 +249,10 @@ def _end(job: OwnJob) -> None:
         failure is None or verdict.ending is Ending.INTERRUPTED
     ):  # else Python's own code is 1
         _end_process(verdict.exit_code)
+
+
+def _say(text: str) -> None:
+    print(f"paceline: {text}", file=sys.stderr, flush=True)  # noqa: T201
 
 
 def _end_process(code: int) -> NoReturn:

@@ -43,7 +43,7 @@ from paceline.launch.job import (
     with_failpoints,
     write_secret,
 )
-from paceline.launch.processes import Child, ForkServer, Interrupts, Watched
+from paceline.launch.processes import ForkServer, Interrupts, Watched
 from paceline.launch.supervise import (
     CoordinatorLink,
     Ended,
@@ -56,13 +56,13 @@ from paceline.machine import machine_name
 from paceline.store.journal import wait_until_free
 from paceline.timing import Clock, Deadline
 from paceline.transport.address import TcpListening
-from paceline.transport.connection import Connection
 from paceline.transport.handshake import Secret
 from paceline.transport.shared_memory import may_share_memory
 from paceline.watch.progress import Show
 from paceline.watch.summary import Ending, Restarts, Summary, Verdict, summarize
 
 if TYPE_CHECKING:
+    from paceline.launch.guests import GuestHall
     from paceline.launch.hosts import HostsDoor, Listening
 
 LAST_RUN_S = 10.0  # the coordinator of a killed launcher closes within 4 s
@@ -84,12 +84,14 @@ class Reach(NamedTuple):
     """How the processes of a run reach each other.
 
     Over TCP they listen at ports of ``host``, an IP address of this machine; with
-    ``listening``, other machines are let in, and it is that address.
+    ``listening``, other machines are let in, and it is that address. With ``guests``, those
+    are the trainers, and none is started.
     """
 
     transport: Transport = "unix"
     host: str = LOOPBACK
     listening: "Listening | None" = None
+    guests: "GuestHall | None" = None
 
 
 class RunResult(NamedTuple):
@@ -138,26 +140,26 @@ def wait_local_run(
     with Interrupts() as interrupts, contextlib.ExitStack() as stack:
         run, sockets = _claim(stack, run, show, clock)
         ground = _open_ground(stack, run, sockets, environment, reach)
-        link = CoordinatorLink(ground.to_coordinator(clock))
         supervision = ground.supervision()
         door: HostsDoor | None = None
 
-        def at_home(wanted: Start) -> Child | None:
+        def at_home(wanted: Start) -> Watched | NoRoom | None:
             assert forks is not None
             role, most = wanted.role, run.config.max_trainers
+            if reach.guests is not None and role_kind(role) == "trainer":
+                return ground.seat(reach.guests, role) if forks.has_started else None
             trainers = most if door is None else door.count_here(most)
             return forks.start(role, ground.command(role, trainers), run.job.log(role))
 
         start: Callable[[Start], Watched | NoRoom | None] = at_home
         if reach.listening is not None:
-            door = ground.open_door(stack, reach.listening, show.say, clock)
+            door = ground.open_door(stack, reach, show.say, clock)
             start = partial(door.start, at_home=at_home)
         started_s = clock.now_s()
-        launcher = Launcher(supervision, start, run.job, link, show, clock)
+        launcher = Launcher(supervision, start, run.job, ground.link(clock), show, clock)
         try:
             if forks is None:
-                log = run.job.log("forkserver")
-                forks = ForkServer(ground.importing(), log, clock)
+                forks = ground.fork_server(clock)
                 stack.callback(forks.close)
             ended = launcher.wait_ended(interrupts)
         except JobFailed as error:
@@ -182,11 +184,13 @@ class _Ground(NamedTuple):
     def open_door(
         self,
         stack: contextlib.ExitStack,
-        listening: "Listening",
+        reach: Reach,
         say: Callable[[str], None],
         clock: Clock,
     ) -> "HostsDoor":
         """Let other machines in."""
+        assert reach.listening is not None
+        listening = reach.listening._replace(guests=reach.guests)
         config, script, job, _ = self.run
         coordinator, secret = reached(self.addresses[COORDINATOR]), self.secret
         assert secret is not None, "hosts come over TCP"
@@ -200,8 +204,17 @@ class _Ground(NamedTuple):
 
     def command(self, role: str, trainers: int) -> Command:
         """What the process of a role runs, where so many trainers are on this machine."""
-        config, script, job, _ = self.run
-        place = Place(
+        threads = self.threads(trainers)
+        return role_command(self.place(role), self.run.script, self.environment, threads)
+
+    def seat(self, guests: "GuestHall", role: str) -> Watched | NoRoom:
+        """Let a guest be a trainer, if one waits."""
+        return guests.start(role, self.place(role).variables()) or NoRoom(role)
+
+    def place(self, role: str) -> Place:
+        """Where the process of a role stands."""
+        config, _, job, _ = self.run
+        return Place(
             config.run,
             role,
             job.path,
@@ -214,19 +227,20 @@ class _Ground(NamedTuple):
             machine_name() if self.has_hosts else "",
             self.is_plain,
         )
-        return role_command(place, script, self.environment, self.threads(trainers))
 
-    def importing(self) -> dict[str, str]:
-        """The environment in which is imported what all processes need."""
+    def fork_server(self, clock: Clock) -> ForkServer:
+        """Begin to import what all processes need, to fork them from."""
         threads = self.threads(self.run.config.max_trainers)
-        return {**self.environment, THREADS: str(threads)}
+        environment = {**self.environment, THREADS: str(threads)}
+        return ForkServer(environment, self.run.job.log("forkserver"), clock)
 
-    def to_coordinator(self, clock: Clock) -> Callable[[], Connection]:
-        """Connects the launcher."""
+    def link(self, clock: Clock) -> CoordinatorLink:
+        """The launcher's way to the coordinator."""
         run = self.run.config.run
         way = way_of(is_plain=self.is_plain)
         wires = Wires(run, LAUNCHER, clock, connect_s=0.5, secret=self.secret, way=way)
-        return wires.to_coordinator_as_launcher(from_here(self.addresses[COORDINATOR]))
+        address = from_here(self.addresses[COORDINATOR])
+        return CoordinatorLink(wires.to_coordinator_as_launcher(address))
 
     def supervision(self) -> Supervision:
         """Of its processes, none of which has been started."""
@@ -263,7 +277,7 @@ def _open_ground(
     base = with_failpoints(environment, job.failpoints)
     if base != environment:
         job.failpoints.mkdir(exist_ok=True)
-    transport, host, listening = reach
+    transport, host, listening, _ = reach
     own = TcpListening(host, host)
     secret, is_plain = None, listening is not None and listening.is_plain
     if listening is not None:

@@ -84,7 +84,8 @@ class HostReport(Message, frozen=True):
 
     ``running`` is {number: pid}, ``ended`` {number: exit}: those that are still wished
     for. ``leaves``: why this machine cannot take part, or does no longer. ``logs`` have
-    grown, by that and if ``has_more`` by more.
+    grown, by that and if ``has_more`` by more. ``trainers``: it takes so many from now on;
+    None: as many as it said when it joined.
     """
 
     host: str
@@ -94,6 +95,7 @@ class HostReport(Message, frozen=True):
     leaves: str = ""
     logs: tuple[LogPiece, ...] = ()
     has_more: bool = False
+    trainers: int | None = None
 
 
 class HostProcess(msgspec.Struct, frozen=True):

@@ -120,8 +120,8 @@ class Lines(Show):
         self.say(one_line(status, *standing))
 
     def say(self, text: str) -> None:
-        """Print a line."""
-        self._output.write(f"{self._prefix}{text}\n")
+        """Print a line; some have the prefix already."""
+        self._output.write(f"{self._prefix}{text.removeprefix(self._prefix)}\n")
         self._output.flush()
 
     def close(self) -> None:

@@ -49,7 +49,7 @@ from paceline.launch.job import (
     trainer_threads,
     way_of,
 )
-from paceline.launch.processes import Child, ForkServer, Interrupts, end_all, wait_any
+from paceline.launch.processes import ForkServer, Interrupts, Watched, end_all, wait_any
 from paceline.messages.hosts import (
     ExamJoined,
     HostExit,
@@ -170,7 +170,7 @@ class _Agent:
         self._environment = environment
         self._script = _script(joined)
         self._wished: dict[int, HostProcess] = {}
-        self._children: dict[int, Child] = {}
+        self._children: dict[int, Watched] = {}
         self._ended: dict[int, HostExit] = {}
         self._told: dict[int, HostProcess] = {}  # {number: as it was told last}
         self._ports = contextlib.ExitStack()
@@ -234,12 +234,14 @@ class _Agent:
     def _now(self, report: HostReport) -> HostReport:
         running = {n: child.pid for n, child in self._children.items()}
         logs, has_more = self._logs.news()
+        guests = self._plan.guests
         return structs.replace(
             report,
             running=running,
             ended=dict(self._ended),
             logs=logs,
             has_more=has_more,
+            trainers=None if guests is None else guests.trainers,
         )
 
     def _tell_rest(self, link: PatientConnection, now: HostReport) -> None:
@@ -287,7 +289,7 @@ class _Agent:
             self._told[number] = HostProcess(wished.role, "run")
         return is_complete, has_news
 
-    def _start(self, role: str) -> Child | None:
+    def _start(self, role: str) -> Watched | None:
         with contextlib.suppress(OSError):
             self._job.failure(role).unlink()
         config = self._joined.config
@@ -305,6 +307,8 @@ class _Agent:
             self._plan.name,
             self._plan.is_plain,
         )
+        if is_trainer and self._plan.guests is not None:
+            return self._plan.guests.start(role, place.variables())
         trainers = [w for w in self._wished.values() if role_kind(w.role) == "trainer"]
         processes = max(1, len(trainers)) * config.ranks_per_trainer
         threads = trainer_threads(self._plan.cores, processes)
@@ -360,7 +364,7 @@ class _Notice:
         return count > 1 or not is_heard or self._until.is_over()
 
 
-def _tell(child: Child, wished: HostProcess) -> None:
+def _tell(child: Watched, wished: HostProcess) -> None:
     if wished.wish == "leave":
         child.tell_to_leave()
     elif wished.wish in {"end", "kill"}:

@@ -18,6 +18,7 @@ from paceline.errors import (
     TransportError,
     UsageError,
 )
+from paceline.launch.guests import GuestHall
 from paceline.launch.hosts.placement import Capacity
 from paceline.launch.job import JobDir, JobDoor, read_secret, tcp_address
 from paceline.launch.processes import Interrupts
@@ -63,6 +64,7 @@ class HostPlan(NamedTuple):
     ``join_within_s``. ``is_plain``: without TLS, as the launcher has it. ``capacity``: what
     it takes at most. Once told to stop it stays for ``stay_s``, if the job may end before.
     ``reached_within_s``: how long the launcher may fail to reach it.
+    ``guests`` are its trainers, in place of processes of its own.
     """
 
     launcher: TcpAddress
@@ -77,6 +79,7 @@ class HostPlan(NamedTuple):
     capacity: Capacity = Capacity()
     stay_s: float = 0.0
     reached_within_s: float = 0.0
+    guests: GuestHall | None = None
 
 
 def wait_own_host(

@@ -23,6 +23,7 @@ from msgspec import structs
 
 from paceline.errors import ForeignPeer, JobFailed, TransportError, UsageError
 from paceline.ids import COORDINATOR, role_kind
+from paceline.launch.guests import GuestHall
 from paceline.launch.hosts.hosted import HostedChild
 from paceline.launch.hosts.logs import KeptLogs
 from paceline.launch.hosts.placement import WaitingRoles, no_room
@@ -35,7 +36,7 @@ from paceline.launch.hosts.roster import (
     Roster,
 )
 from paceline.launch.job import JobDir
-from paceline.launch.processes import Child
+from paceline.launch.processes import Watched
 from paceline.launch.supervise import NoRoom, Start
 from paceline.messages.hosts import (
     AskLog,
@@ -66,13 +67,15 @@ Dial = Callable[[str, str], Connection]
 class Wanted(NamedTuple):
     """With how many hosts and trainers a job begins, and how long it waits for them.
 
-    Its own host counts. ``check`` raises once waiting is in vain.
+    Its own host counts. ``check`` raises once waiting is in vain. With ``guests`` trainers
+    come by themselves, there and at all hosts: there is room for those who are there.
     """
 
     hosts: int
     within_s: float
     check: Callable[[], None] = lambda: None
     trainers: int = 1
+    guests: GuestHall | None = None
 
 
 @final
@@ -112,8 +115,8 @@ class HostsDoor:
         self._thread.start()
 
     def start(
-        self, wanted: Start, at_home: Callable[[Start], Child | None]
-    ) -> Child | HostedChild | NoRoom | None:
+        self, wanted: Start, at_home: Callable[[Start], Watched | NoRoom | None]
+    ) -> Watched | NoRoom | None:
         """Start a role's process where it belongs; None: not yet, ask again.
 
         Raises:
@@ -126,6 +129,8 @@ class HostsDoor:
                 return None
             number = self._starting.get(role)
             if number is None:
+                if self._wanted.guests is not None:
+                    self._roster.takes(self._roster.own, self._wanted.guests.trainers)
                 host = self._roster.place(role, is_elsewhere=wanted.is_elsewhere)
                 self._has_trained |= self._num_trainers() >= self._wanted.trainers
                 if host is None:
@@ -242,6 +247,8 @@ class HostsDoor:
         return self._roster.num_placed("trainer")
 
     def _without_room(self, role: str) -> NoRoom:
+        if self._wanted.guests is not None and role_kind(role) == "trainer":
+            return NoRoom(role)  # nobody else is to be started for it
         waited_s = self._waiting.note(role, self._clock.now_s())
         least = 1 if self._has_trained else self._wanted.trainers
         is_enough = self._num_trainers() >= least
@@ -258,6 +265,8 @@ class HostsDoor:
             with self._lock:
                 now = self._clock.now_s()
                 said = self._take(self._roster.look(now))
+                if self._wanted.guests is not None:
+                    self._wanted.guests.others = len(self._roster.hosts) - 1
                 if (waiting := self._waiting.tell(self._roster.rooms, now)) is not None:
                     said.append(waiting)
                 self._changed.notify_all()

@@ -12,6 +12,7 @@ from paceline.config import JobConfig
 from paceline.errors import UsageError
 from paceline.ids import LAUNCHER
 from paceline.launch.engines import BroughtJob, Engine, NoEngine
+from paceline.launch.guests import GuestHall
 from paceline.launch.hosts.door import HostsDoor, Wanted
 from paceline.launch.hosts.placement import Capacity
 from paceline.launch.hosts.roster import Host, Roster
@@ -30,7 +31,8 @@ class Listening(NamedTuple):
     ``hosts``: None: with all that the engine brings. ``secret``: the run's, if it is known
     beforehand; ``engine`` says who is brought, and ``their_ports`` of which their listeners
     take some; ``is_plain``: without TLS. Other listeners of this machine take any of
-    ``ports``. ``capacity``: what it takes at most.
+    ``ports``. ``capacity``: what it takes at most. ``guests`` are its trainers, if they
+    are no processes of its own.
     """
 
     address: TcpListening
@@ -41,6 +43,7 @@ class Listening(NamedTuple):
     ports: tuple[int, int] = (0, 0)
     capacity: Capacity = Capacity()
     their_ports: tuple[int, int] = (0, 0)  # 0, 0: any
+    guests: GuestHall | None = None
 
     @property
     def own(self) -> TcpListening:
@@ -126,6 +129,7 @@ def open_door(
         BroughtJob(folder, config, secret, words, begins_with, say, clock)
     )
     wanted = Wanted(begins_with, config.first_batch_s, brought.check, config.trainers)
+    wanted = wanted._replace(guests=listening.guests)
     door = HostsDoor(roster, wanted, folder, joined, wires.to_host(), say, clock)
     try:
         listener = wires.listen_as_launcher(str(listening.address), door)

@@ -147,6 +147,11 @@ class Roster:
         """What all hosts have for roles."""
         return {host.id: host.room for host in self.hosts}
 
+    @staticmethod
+    def takes(host: Host, trainers: int) -> None:
+        """A host takes so many trainers from now on, of those who come there as guests."""
+        host.room = HostRoom(host.cores, host.room.capacity._replace(trainers=trainers))
+
     def num_placed(self, kind: RoleKind) -> int:
         """How many roles of a kind have a place."""
         return sum(role_kind(role) == kind for role in self._at.keys() - self._away)
@@ -210,6 +215,8 @@ class Roster:
         if report.leaves:
             return self._lose(host, report.leaves), report.leaves
         host.is_there = True
+        if report.trainers is not None:
+            self.takes(host, report.trainers)
         changes: list[Change] = []
         for number, one in self._at_host(host):
             pid, ended = report.running.get(number), report.ended.get(number)

@@ -18,7 +18,8 @@ PACELINE_RANK         which of them this one is; 0 leads
 
 A user sets ``PACELINE_JOB_DIR`` at most, where an embedded job goes, ``PACELINE_QUIET``, so
 that it says only what goes wrong, ``PACELINE_SHARED_MEMORY``
-(`paceline.transport.shared_memory`), and what `paceline.launch.job.own` reads.
+(`paceline.transport.shared_memory`), and what `paceline.launch.job.own` reads; under
+torchrun what `paceline.launch.torchrun.wishes` reads, too.
 
 Pure, but for a secret that lies in a file: the environment is an argument.
 """

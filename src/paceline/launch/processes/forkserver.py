@@ -69,6 +69,7 @@ class ForkServer:
         self._log = log
         self._clock = clock
         self._preloaded = preloaded
+        self.has_started = False  # a process, once
         self._deaths = 0  # of those in a row that were ready and started nothing
         self._open()
 
@@ -92,7 +93,7 @@ class ForkServer:
             raise JobFailed(f"{role} could not be forked: {answer.reason}")
         if answer is None:
             return None  # it died; the next call begins anew
-        self._deaths = 0
+        self._deaths, self.has_started = 0, True
         try:
             return Child(role, _ForkedProcess(answer.pid, generation), log, log_start)
         except ProcessLookupError:

@@ -168,10 +168,17 @@ class LeaveNotice:
         session: "Presence",
         wait_s: Callable[[float], object] = time.sleep,
         end: Callable[[int], object] = os._exit,
+        numbers: Sequence[signal.Signals] = (signal.SIGTERM,),
+        told: Callable[[], None] = lambda: None,
     ) -> None:
-        """Listen from now on; the main thread. ``end`` ends the process at once."""
+        """Listen from now on; the main thread. ``end`` ends the process at once.
+
+        ``numbers`` are the signals by which whoever has started the process ends it;
+        ``told`` is called, by a thread, once one has come.
+        """
         self._session, self._wait_s, self._end = session, wait_s, end
-        self._signals = Signals([signal.SIGTERM])
+        self.is_told, self._told = False, told  # it came
+        self._signals = Signals(numbers)
         self._thread = threading.Thread(target=self._run, name="leave-notice", daemon=True)
         self._thread.start()
 
@@ -184,6 +191,8 @@ class LeaveNotice:
     def _run(self) -> None:
         if not self._signals.wait(None):
             return
+        self.is_told = True
+        self._told()
         self._session.leave_soon("SIGTERM")
         self._wait_s(ABANDON_S)
         if self._session.is_idle():

@@ -23,5 +23,6 @@ from paceline.transport.streams.sockets import (
     TcpDoor,
     UnixDoor,
     hold_port,
+    peer_process,
     place_reached,
 )

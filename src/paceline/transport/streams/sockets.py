@@ -175,14 +175,14 @@ class UnixDoor(Door):
 
     def objection(self, sock: socket.socket) -> str | None:
         """Nobody but our own user, by the kernel's word."""
-        _, uid = _process_and_user(sock)
+        _, uid = peer_process(sock)
         if uid == os.geteuid():
             return None
         return "only the user who runs the job may connect"
 
     def origin(self, sock: socket.socket) -> str:
         """The process at the other end."""
-        pid, uid = _process_and_user(sock)
+        pid, uid = peer_process(sock)
         return f"process {pid} of user {uid}"
 
     def vacate(self) -> None:
@@ -334,7 +334,7 @@ def _file_identity(path: str) -> tuple[int, int] | None:
     return found.st_dev, found.st_ino
 
 
-def _process_and_user(sock: socket.socket) -> tuple[int, int]:
+def peer_process(sock: socket.socket) -> tuple[int, int]:
     """Those at the other end, as they were when it connected."""
     credentials = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
     pid, uid, _ = struct.unpack("3i", credentials)

@@ -1,0 +1,90 @@
+"""What the user of torchrun says of a job, for which there is no command line of ours.
+
+====================  ==============================================================
+PACELINE_CHECKPOINTS  where they lie; needed where there may be several machines
+PACELINE_SERVERS      how many there are; 1
+PACELINE_PACE         as for ``paceline run --pace``; sync
+PACELINE_JOB_DIR      the job folder, on the machine that leads; runs/<time>-<script>
+PACELINE_JOIN         where a launcher listens that was started by itself: it leads
+PACELINE_PLAIN        1: between machines without TLS
+====================  ==============================================================
+
+And what each machine says of its own address and of the run's secret:
+`paceline.launch.job.own`, `paceline.launch.job.environment`.
+
+Pure: the environment is an argument.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from paceline.config import JobConfig, Sync, parse_pace
+from paceline.errors import UsageError
+from paceline.launch.job import JOB_DIR, tcp_address
+from paceline.launch.torchrun.found import Torchrun
+from paceline.store.blobs import BlobStore
+from paceline.transport.address import TcpAddress
+
+CHECKPOINTS = "PACELINE_CHECKPOINTS"
+SERVERS = "PACELINE_SERVERS"
+PACE = "PACELINE_PACE"
+JOIN = "PACELINE_JOIN"
+PLAIN = "PACELINE_PLAIN"
+
+
+class Wishes(NamedTuple):
+    """What was said; None: nothing."""
+
+    checkpoints: str = ""  # an absolute path or a URL
+    servers: int = 1
+    pace: str | None = None
+    folder: Path | None = None
+    join: TcpAddress | None = None
+    is_plain: bool = False
+
+    def config(self, run: str, torchrun: Torchrun) -> JobConfig:
+        """The job: as many trainers as come, up to as many as torchrun may start.
+
+        Raises:
+            UsageError: the pace is none.
+        """
+        pace = Sync() if self.pace is None else parse_pace(self.pace)
+        most = torchrun.most_machines * torchrun.processes
+        return JobConfig(
+            run=run,
+            trainers=1,
+            most_trainers=most,
+            servers=self.servers,
+            checkpoints=self.checkpoints,
+            pace=pace,
+        )
+
+
+def read_wishes(environ: Mapping[str, str], torchrun: Torchrun) -> Wishes:
+    """Read them, before anything is started.
+
+    Raises:
+        UsageError: one says nothing that can be, or one is missing.
+    """
+    servers = environ.get(SERVERS) or "1"
+    if not servers.isdecimal() or int(servers) < 1:
+        raise UsageError(f"{SERVERS}={servers!r}: expected a number of at least 1")
+    join, place = environ.get(JOIN), environ.get(CHECKPOINTS, "")
+    if torchrun.most_machines > 1 and not (place or join):
+        raise UsageError(
+            f"torchrun may start this job on {torchrun.most_machines} machines, and what "
+            f"is on any of them keeps checkpoints: name a place that all reach with "
+            f"{CHECKPOINTS}, such as a shared folder or an s3:// URL"
+        )
+    if place:
+        place = BlobStore(place if "://" in place else str(Path(place).absolute())).url
+    folder = environ.get(JOB_DIR)
+    return Wishes(
+        place,
+        int(servers),
+        environ.get(PACE) or None,
+        Path(folder) if folder else None,
+        tcp_address(JOIN, join) if join else None,
+        environ.get(PLAIN) == "1",
+    )

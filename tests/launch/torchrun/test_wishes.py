@@ -1,0 +1,61 @@
+"""What the user of torchrun says in variables is what the job is."""
+
+from pathlib import Path
+
+import pytest
+
+from paceline.config import Async, Sync
+from paceline.errors import UsageError
+from paceline.launch.torchrun.found import Torchrun
+from paceline.launch.torchrun.wishes import Wishes, read_wishes
+from paceline.transport.address import TcpAddress
+
+MEET = TcpAddress("10.0.0.1", 29500)
+SEVERAL = Torchrun("7", 11, 4, 2, 3, MEET, is_elastic=True)
+ALONE = Torchrun("7", 11, 4, 1, 1, None, is_elastic=False)
+
+
+def test_nothing_has_to_be_said_where_there_is_one_machine() -> None:
+    wishes = read_wishes({}, ALONE)
+
+    assert wishes == Wishes()
+    config = wishes.config("r", ALONE)
+    assert (config.trainers, config.max_trainers, config.servers) == (1, 4, 1)
+    assert config.pace == Sync()
+
+
+def test_what_is_said_is_what_the_job_is(tmp_path: Path) -> None:
+    said = {
+        "PACELINE_CHECKPOINTS": str(tmp_path),
+        "PACELINE_SERVERS": "3",
+        "PACELINE_PACE": "async",
+        "PACELINE_JOB_DIR": "job",
+        "PACELINE_PLAIN": "1",
+    }
+    wishes = read_wishes(said, SEVERAL)
+
+    assert wishes == Wishes(str(tmp_path), 3, "async", Path("job"), None, True)
+    config = wishes.config("r", SEVERAL)
+    assert (config.trainers, config.max_trainers, config.servers) == (1, 12, 3)
+    assert (config.pace, config.checkpoints) == (Async(), str(tmp_path))
+
+
+def test_several_machines_need_a_place_that_all_reach_or_another_launcher() -> None:
+    with pytest.raises(UsageError, match="on 3 machines"):
+        read_wishes({}, SEVERAL)
+
+    wishes = read_wishes({"PACELINE_JOIN": "10.0.0.2:7070"}, SEVERAL)
+    assert wishes.join == TcpAddress("10.0.0.2", 7070)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"), [("PACELINE_SERVERS", "0"), ("PACELINE_JOIN", "nowhere")]
+)
+def test_what_says_nothing_is_refused_by_name(name: str, text: str) -> None:
+    with pytest.raises(UsageError, match=name):
+        read_wishes({name: text}, ALONE)
+
+
+def test_a_pace_that_is_none_is_refused() -> None:
+    with pytest.raises(UsageError, match="pace"):
+        read_wishes({"PACELINE_PACE": "fast"}, ALONE).config("r", ALONE)

@@ -123,6 +123,10 @@ def run(  # noqa: PLR0913  (the command line has one parameter for each option)
     hosts: machines.Hosts = None,
     ssh: machines.Ssh = None,
     remote: machines.Remote = None,
+    engine: machines.EngineName = None,
+    trainers_per_host: machines.TrainersPerHost = None,
+    trainer_resources: machines.TrainerResources = None,
+    no_upload: machines.NoUpload = False,
     plain: machines.Plain = False,
     coordinator_only: Annotated[
         bool,
@@ -136,7 +140,7 @@ def run(  # noqa: PLR0913  (the command line has one parameter for each option)
         bool, typer.Option("--json", help="Print the summary as JSON, in the last line.")
     ] = False,
 ) -> None:
-    """Train with several processes on this machine, or on several: --hosts, --listen.
+    """Train with several processes on this machine, or on several: --hosts, --engine.
 
     Options behind the script belong to the script.
     """
@@ -172,7 +176,8 @@ def run(  # noqa: PLR0913  (the command line has one parameter for each option)
         **_every(checkpoint_every),
     }
     own, by_ssh = (network, advertise, ports), (hosts, ssh, remote)
-    said = MachinesSaid(listen, own, await_hosts, by_ssh, plain)
+    on_ray = machines.RaySaid(trainers_per_host, trainer_resources, no_upload)
+    said = MachinesSaid(listen, own, await_hosts, by_ssh, plain, engine, on_ray)
     listening = leading(said.listening()) if coordinator_only else said.listening()
     # Checked before a folder is made.
     last = _last_run(job_dir, place) if resume else None

@@ -2,7 +2,8 @@
 
 import os
 import shlex
-from collections.abc import Mapping
+import sys
+from collections.abc import Callable, Mapping
 from typing import Annotated, NamedTuple
 
 import typer
@@ -11,8 +12,11 @@ from paceline.errors import UsageError
 from paceline.launch.engines import (
     Engine,
     NoEngine,
+    RayEngine,
+    RayWish,
     SshEngine,
     address_towards,
+    connect_ray,
     parse_hosts,
 )
 from paceline.launch.hosts import Capacity, Listening
@@ -77,14 +81,42 @@ Plain = Annotated[
     bool,
     typer.Option("--plain", help="With --listen: between machines without TLS."),
 ]
+EngineName = Annotated[
+    str | None, typer.Option("--engine", help="Who brings machines: ray.")
+]
+TrainersPerHost = Annotated[
+    int | None,
+    typer.Option(help="With --engine ray: trainers of one actor.", show_default="1"),
+]
+TrainerResources = Annotated[
+    str | None,
+    typer.Option(
+        help="With --engine ray: what a trainer takes: CPU=2,GPU=1.", show_default="CPU=1"
+    ),
+]
+NoUpload = Annotated[
+    bool,
+    typer.Option(
+        "--no-upload", help="With --engine ray: all machines have this folder at its path."
+    ),
+]
 
 Own = tuple[str | None, str | None, str | None]
+
+
+class RaySaid(NamedTuple):
+    """--trainers-per-host, --trainer-resources, --no-upload."""
+
+    per_host: int | None = None
+    resources: str | None = None
+    no_upload: bool = False
 
 
 class MachinesSaid(NamedTuple):
     """What a command line says of other machines; None: nothing.
 
-    ``own``: --network, --advertise, --ports; ``ssh``: --hosts, --ssh, --remote.
+    ``own``: --network, --advertise, --ports; ``ssh``: --hosts, --ssh, --remote;
+    ``engine`` is a name of `ENGINES`.
     """
 
     listen: str | None
@@ -92,6 +124,8 @@ class MachinesSaid(NamedTuple):
     await_hosts: int | None
     ssh: tuple[str | None, str | None, str | None]
     is_plain: bool
+    engine: str | None = None
+    ray: RaySaid = RaySaid()
 
     def listening(self, environment: Mapping[str, str] = os.environ) -> Listening | None:
         """What other machines are let in by; None: this one is alone.
@@ -99,14 +133,14 @@ class MachinesSaid(NamedTuple):
         Raises:
             UsageError: these options do not belong together, or say nothing.
         """
-        engine = ssh_engine(*self.ssh)
+        engine = self._engine()
         if self.listen is None and isinstance(engine, NoEngine):
             self._require_nothing()
             return None
         if self.await_hosts is not None and self.await_hosts < 1:
             raise UsageError(f"--await-hosts: expected at least 1, got {self.await_hosts}")
         address, ports = self._own_address(engine, environment)
-        return Listening(
+        listening = Listening(
             address,
             self.await_hosts,
             given_secret(environment),
@@ -116,6 +150,23 @@ class MachinesSaid(NamedTuple):
             # What this machine's environment says is said of it alone.
             their_ports=(0, 0) if self.own[2] is None else ports,
         )
+        return leading(listening) if isinstance(engine, RayEngine) else listening
+
+    def _engine(self) -> Engine:
+        by_ssh = ssh_engine(*self.ssh)
+        if self.engine is not None and not isinstance(by_ssh, NoEngine):
+            raise UsageError("--engine and --hosts: machines come by one of both")
+        if self.engine != "ray" and self.ray != RaySaid():
+            raise UsageError(
+                "--trainers-per-host, --trainer-resources and --no-upload belong to "
+                "--engine ray"
+            )
+        if self.engine is None:
+            return by_ssh
+        if self.engine not in ENGINES:
+            names = " or ".join(ENGINES)
+            raise UsageError(f"--engine: expected {names}, got {self.engine!r}")
+        return ENGINES[self.engine](self)
 
     def _require_nothing(self) -> None:
         if self.is_plain:
@@ -138,7 +189,10 @@ class MachinesSaid(NamedTuple):
         if self.listen is not None:
             found = listening_at(self.listen, wish, candidates(), is_plain=plain)
         elif wish.network is not None or wish.advertise is not None:
-            found = own_anywhere("--hosts", wish, candidates(), is_plain=plain)
+            flag = "--hosts" if isinstance(engine, SshEngine) else "--engine"
+            found = own_anywhere(flag, wish, candidates(), is_plain=plain)
+        elif isinstance(engine, RayEngine):
+            found = TcpListening(engine.node_ip, engine.node_ip, *wish.ports)
         else:
             assert isinstance(engine, SshEngine)
             found = address_towards(engine, wish.ports)
@@ -154,6 +208,21 @@ def leading(listening: Listening | None) -> Listening:
     if listening is None:
         raise UsageError("who only leads belongs to --listen: others have the work")
     return listening._replace(capacity=Capacity(servers=0, trainers=0))
+
+
+def ray_engine(said: MachinesSaid) -> Engine:
+    """A Ray cluster, to which this process is connected.
+
+    Raises:
+        UsageError: there is none, or these options say nothing.
+    """
+    per_host, resources, no_upload = said.ray
+    wish = RayWish.of(per_host, resources, is_uploaded=not no_upload)
+    return connect_ray(wish, lambda line: print(line, file=sys.stderr))
+
+
+# {name: how it is made}
+ENGINES: dict[str, Callable[[MachinesSaid], Engine]] = {"ray": ray_engine}
 
 
 def ssh_engine(hosts: str | None, ssh: str | None, remote: str | None) -> Engine:

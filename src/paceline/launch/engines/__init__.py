@@ -5,6 +5,7 @@
     engine     what any of them is asked for, and what it is given
     children   machines by children of the launcher: a pipe with the secret, a log, an end
     ssh        by ssh, one child for each
+    ray        by a Ray cluster, one actor for each
 
 An engine gives machines. Who lives, who has which data and what counts is decided without
 it, and nothing waits for its opinion.
@@ -16,6 +17,7 @@ from paceline.lazy_names import loader
 
 if TYPE_CHECKING:
     from paceline.launch.engines.engine import Brought, BroughtJob, Engine, NoEngine
+    from paceline.launch.engines.ray import RayEngine, RayWish, connect_ray
     from paceline.launch.engines.ssh import SshEngine, address_towards, parse_hosts
 
 _LAZY = {  # {name: the module that defines it}: a run needs one of them, or none
@@ -23,8 +25,11 @@ _LAZY = {  # {name: the module that defines it}: a run needs one of them, or non
     "BroughtJob": "paceline.launch.engines.engine",
     "Engine": "paceline.launch.engines.engine",
     "NoEngine": "paceline.launch.engines.engine",
+    "RayEngine": "paceline.launch.engines.ray",
+    "RayWish": "paceline.launch.engines.ray",
     "SshEngine": "paceline.launch.engines.ssh",
     "address_towards": "paceline.launch.engines.ssh",
+    "connect_ray": "paceline.launch.engines.ray",
     "parse_hosts": "paceline.launch.engines.ssh",
 }
 # Hidden from type checkers: a visible __getattr__ would make every misspelt name typed.

@@ -21,7 +21,7 @@ from paceline.launch.engines.children import host_words
 from paceline.launch.engines.engine import BroughtJob
 from paceline.launch.engines.ray.agent import AgentSays
 from paceline.launch.engines.ray.cluster import Answer, Dead, Handle, RayCluster, Unreached
-from paceline.launch.engines.ray.standing import Standing, WaitingPlaces
+from paceline.launch.engines.ray.standing import Standing, WaitingPlaces, who_yields
 from paceline.launch.engines.ray.wish import RayHost, server_host
 from paceline.launch.processes import describe_exit
 from paceline.timing import Deadline
@@ -57,6 +57,7 @@ class RayHosts:
         ] = {}  # the thread's, until it is joined; as the next
         self._standings: dict[str, Standing] = {}
         self._calls: dict[Handle, str] = {}  # {what was asked: the name of the host}
+        self._held: list[RayHost] = []  # asked for when servers have their places
         self._waiting = WaitingPlaces()
         self._drains_by = self._places_by = Deadline(job.clock, 0.0)
         self._num_server_hosts = sum(host.has_servers for host in hosts)
@@ -148,10 +149,22 @@ class RayHosts:
             self._drain()
         if self._places_by.is_over():
             self._places_by = Deadline(self._job.clock, PLACES_EVERY_S)
-            now, hosts = self._job.clock.now_s(), list(self._standings.values())
-            said = self._waiting.tell(hosts, self._cluster.why_no_place(), now)
-            if said is not None:
-                self._job.say(said)
+            self._look_for_places(self._cluster.why_no_place())
+
+    def _look_for_places(self, why: str) -> None:
+        """``why`` servers have none; empty: they do."""
+        now, hosts = self._job.clock.now_s(), list(self._standings.values())
+        if (said := self._waiting.tell(hosts, why, now)) is not None:
+            self._job.say(said)
+        if not why:
+            held, self._held = self._held, []
+            for host in held:
+                self._start(host, None)
+        elif (one := who_yields(hosts, now)) is not None:
+            name = one.host.name
+            self._job.say(f"{name} gives its place to servers, which have none")
+            self._held.append(one.host)
+            self._drop(name)
 
     def _ask(self) -> None:
         now, asked = self._job.clock.now_s(), set(self._calls.values())
@@ -192,12 +205,17 @@ class RayHosts:
             self._gone("\n".join([f"{told}; it said:", *says.words]))
             return
         if following == "elsewhere":
-            self._cluster.end(self._actors.pop(name))
-            del self._standings[name]
+            self._drop(name)
         else:
             self._cluster.restart(self._actors[name])
         if not was_leaving:
             self._job.say(f"{told}; it is started again")
+
+    def _drop(self, name: str) -> None:
+        """End a host, of which nothing is heard any more."""
+        self._cluster.end(self._actors.pop(name))
+        del self._standings[name]
+        self._calls = {call: of for call, of in self._calls.items() if of != name}
 
     def _gone(self, told: str) -> None:
         self._job.say(told)

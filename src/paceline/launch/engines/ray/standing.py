@@ -13,6 +13,7 @@ Whether the job has lost it is not decided here, nor by Ray.
 Pure: time is an argument.
 """
 
+from collections.abc import Iterable
 from typing import Literal, final
 
 from paceline.launch.engines.ray.wish import RayHost
@@ -23,6 +24,7 @@ UNREACHED_S = 1.0
 MOST_PAUSE_S = 30.0
 STEADY_S = 60.0  # who ran for so long has not failed again, but anew
 TELL_AFTER_S = 5.0
+YIELD_AFTER_S = 10.0
 TELL_EVERY_S = 60.0
 
 State = Literal["waiting", "there", "leaving", "over", "gone"]
@@ -85,6 +87,20 @@ class Standing:
 
     def _pause_s(self) -> float:
         return float(min(MOST_PAUSE_S, 2.0 ** (self._in_a_row - 1)))
+
+
+def who_yields(hosts: Iterable[Standing], now: float) -> Standing | None:
+    """The trainers' host that is to make room for servers; None: it is not time for that.
+
+    What is left when a machine is gone may be full of trainers, which came back first: then
+    no server would ever have a place, and no trainer anything to do.
+    """
+    ordered = sorted(hosts, key=lambda one: one.host.name)
+    waits = [one for one in ordered if one.host.has_servers and one.state == "waiting"]
+    if not any(now - one.waits_s >= YIELD_AFTER_S for one in waits):
+        return None
+    there = [one for one in ordered if one.state == "there" and not one.host.has_servers]
+    return there[-1] if there else None
 
 
 @final

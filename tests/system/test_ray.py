@@ -117,6 +117,16 @@ def raylet_of(node: Any) -> psutil.Process:
     return psutil.Process(info.process.pid)
 
 
+def wait_training(job: HostedJob) -> None:
+    """Until records count."""
+
+    def counts() -> bool:
+        assert job.launcher.poll() is None, job.said()
+        return job.records() > 0
+
+    within(UP_S, "it trains", counts)
+
+
 def num_trainers(job: HostedJob) -> int:
     """How many train."""
     stands = job.stands()
@@ -147,7 +157,7 @@ def test_an_added_machine_takes_those_that_wait_and_a_killed_one_is_left_for_ano
 ) -> None:
     first = add(4)
     job = begin("--trainers", "2:4", "--servers", "1")
-    within(UP_S, "it trains", lambda: job.records() > 0)
+    wait_training(job)
     assert "for a place in the cluster: trainers-3" in job.said()
     before = set(roles(job))
 
@@ -172,7 +182,7 @@ def test_an_actor_that_is_killed_takes_its_roles_and_comes_back(
 ) -> None:
     add(3)
     job = begin("--trainers", "2", "--trainers-per-host", "2", "--servers", "1")
-    within(UP_S, "it trains", lambda: job.records() > 0)
+    wait_training(job)
     [agent] = agents(job, "trainers")
     [actor] = [one for one in agent.parents() if one.name().startswith("ray::")]
     of_it = tree(agent.pid)
@@ -195,7 +205,7 @@ def test_who_is_on_a_machine_that_is_drained_leaves_and_comes_elsewhere(
 ) -> None:
     first = add(2)
     job = begin("--trainers", "1", "--servers", "1")
-    within(UP_S, "it trains", lambda: job.records() > 0)
+    wait_training(job)
     add(2)
 
     drain(cluster, first)
@@ -219,7 +229,7 @@ def test_a_machine_that_ray_thinks_dead_and_is_not_counts_once(
     first, _ = add(3), add(3)
     script = ("--records", "96000", *LONG[2:])
     job = begin("--trainers", "2", "--servers", "2", script=script)
-    within(UP_S, "it trains", lambda: job.records() > 0)
+    wait_training(job)
     at_first = [one for one in agents(job) if raylet_above(one) == raylet_of(first).pid]
 
     raylet_of(first).suspend()

@@ -43,7 +43,7 @@ class RayCluster:
     def __init__(self, ray: Handle) -> None:
         """Ask by Ray's own module, which is connected."""
         self._ray = ray
-        self.groups: list[Handle] = []
+        self._groups: list[Handle] = []
 
     @property
     def node_ip(self) -> str:
@@ -59,13 +59,13 @@ class RayCluster:
         """Places for hosts, apart if that can be; they come when there is room."""
         bundles = [dict(host.resources) for host in hosts]
         group = self._ray.util.placement_group(bundles, strategy="SPREAD")
-        self.groups.append(group)
+        self._groups.append(group)
         return group
 
     def why_no_place(self) -> str:
         """What Ray says of places that have not come; empty: all have."""
         table = self._ray.util.placement_group_table
-        told = [table(group) for group in self.groups]
+        told = [table(group) for group in self._groups]
         return "; ".join(
             f"{one['stats']['scheduling_state']} for {list(one['bundles'].values())}"
             for one in told
@@ -123,6 +123,11 @@ class RayCluster:
             return {}
         return {node: at / 1000 for node, at in found.items()}
 
+    def give_back(self, group: Handle) -> None:
+        """Places of which none is used any more."""
+        self._groups.remove(group)
+        self._ray.util.remove_placement_group(group)
+
     def restart(self, actor: Handle) -> None:
         """End an actor's process, so that Ray starts it where there is room."""
         self._ray.kill(actor, no_restart=False)
@@ -133,7 +138,7 @@ class RayCluster:
 
     def close(self) -> None:
         """Give all places back, and leave: actors that are left end."""
-        for group in self.groups:
+        for group in self._groups:
             self._ray.util.remove_placement_group(group)
         self._ray.shutdown()
 

@@ -55,9 +55,11 @@ class RayHosts:
         self._actors: dict[
             str, Handle
         ] = {}  # the thread's, until it is joined; as the next
+        self._groups: dict[str, Handle] = {}  # None: its place is of no group
         self._standings: dict[str, Standing] = {}
         self._calls: dict[Handle, str] = {}  # {what was asked: the name of the host}
         self._held: list[RayHost] = []  # asked for when servers have their places
+        self._pending_s = job.clock.now_s()  # since when servers have no place
         self._waiting = WaitingPlaces()
         self._drains_by = self._places_by = Deadline(job.clock, 0.0)
         self._num_server_hosts = sum(host.has_servers for host in hosts)
@@ -74,7 +76,7 @@ class RayHosts:
         servers = [host for host in self._asked_hosts if host.has_servers]
         group = self._cluster.reserve(servers)
         for host in self._asked_hosts:
-            self._start(host, group)
+            self._start(host, group if host.has_servers else None)
         others = len(self._asked_hosts) - len(servers)
         self._job.say(
             f"paceline: Ray is asked for {len(servers)} hosts for servers and {others} for "
@@ -121,6 +123,7 @@ class RayHosts:
         words = host_words(self._join, (*self._job.words, *host.words), host.name)[1:]
         arguments = (words, self._job.secret.text(), self._folder, host.threads)
         name = f"{self._prefix}/{host.name}"
+        self._groups[host.name] = group
         self._actors[host.name] = self._cluster.start(name, host, group, arguments)
         self._standings[host.name] = Standing(host, self._job.clock.now_s())
 
@@ -156,15 +159,14 @@ class RayHosts:
         now, hosts = self._job.clock.now_s(), list(self._standings.values())
         if (said := self._waiting.tell(hosts, why, now)) is not None:
             self._job.say(said)
-        if not why:
-            held, self._held = self._held, []
-            for host in held:
-                self._start(host, None)
-        elif (one := who_yields(hosts, now)) is not None:
-            name = one.host.name
-            self._job.say(f"{name} gives its place to servers, which have none")
-            self._held.append(one.host)
-            self._drop(name)
+        if not (why and any(o.host.has_servers and o.state == "waiting" for o in hosts)):
+            self._pending_s = now
+            while self._held:
+                self._start(self._held[0], None)
+                del self._held[0]
+        elif (one := who_yields(hosts, now - self._pending_s)) is not None:
+            self._job.say(f"{one.host.name} gives its place to servers, which have none")
+            one.leaves(yields=True)
 
     def _ask(self) -> None:
         now, asked = self._job.clock.now_s(), set(self._calls.values())
@@ -204,8 +206,9 @@ class RayHosts:
             self._cluster.end(self._actors[name])
             self._gone("\n".join([f"{told}; it said:", *says.words]))
             return
-        if following == "elsewhere":
+        if following in {"elsewhere", "held"}:
             self._drop(name)
+            self._held += [one.host] if following == "held" else []
         else:
             self._cluster.restart(self._actors[name])
         if not was_leaving:
@@ -215,6 +218,9 @@ class RayHosts:
         """End a host, of which nothing is heard any more."""
         self._cluster.end(self._actors.pop(name))
         del self._standings[name]
+        group = self._groups.pop(name)
+        if group is not None and group not in self._groups.values():
+            self._cluster.give_back(group)
         self._calls = {call: of for call, of in self._calls.items() if of != name}
 
     def _gone(self, told: str) -> None:
@@ -229,7 +235,7 @@ class RayHosts:
             if one.node not in draining:
                 continue
             name = one.host.name
-            one.drains()
+            one.leaves()
             self._job.say(f"{name} is told to leave: Ray drains its machine")
             if one.host.has_servers:
                 host = server_host(self._num_server_hosts, 0)

@@ -4,7 +4,7 @@
 
     waiting    Ray has no place for it yet, or is about to start it again
     there      its agent runs
-    leaving    its machine is drained, and its agent was told to leave
+    leaving    its agent was told to leave: its machine is drained, or its place needed
     over       its agent has heard that the job is over
     gone       it is not started again
 
@@ -28,7 +28,7 @@ YIELD_AFTER_S = 10.0
 TELL_EVERY_S = 60.0
 
 State = Literal["waiting", "there", "leaving", "over", "gone"]
-Next = Literal["nothing", "again", "elsewhere", "gone"]
+Next = Literal["nothing", "again", "elsewhere", "held", "gone"]
 
 
 @final
@@ -43,6 +43,7 @@ class Standing:
         self.due_s = now  # when its actor is asked next
         self._there_s = self.waits_s = now  # since when
         self._in_a_row = 0
+        self._yields = False
 
     @property
     def is_done(self) -> bool:
@@ -60,18 +61,22 @@ class Standing:
         is_news = self.state != "waiting"
         if is_news:
             self.state, self.node, self.waits_s = "waiting", "", now
+            self._yields = False
         self.due_s = now + UNREACHED_S
         return is_news
 
-    def drains(self) -> None:
-        """Its machine is to go."""
-        self.state = "leaving"
+    def leaves(self, *, yields: bool = False) -> None:
+        """It is told to: its machine is to go, or it ``yields`` its place to servers."""
+        self.state, self._yields = "leaving", yields
 
     def ended(self, status: int, now: float) -> Next:
         """Its agent has; what is to be done."""
         if status == 0:
             self.state = "over"
             return "nothing"
+        if self._yields:
+            self.state = "gone"
+            return "held"
         if self.state == "leaving" and self.host.bundle is not None:
             self.state = "gone"  # Ray keeps its place where it was
             return "elsewhere"
@@ -89,15 +94,15 @@ class Standing:
         return float(min(MOST_PAUSE_S, 2.0 ** (self._in_a_row - 1)))
 
 
-def who_yields(hosts: Iterable[Standing], now: float) -> Standing | None:
+def who_yields(hosts: Iterable[Standing], pending_s: float) -> Standing | None:
     """The trainers' host that is to make room for servers; None: it is not time for that.
 
     What is left when a machine is gone may be full of trainers, which came back first: then
-    no server would ever have a place, and no trainer anything to do.
+    no server would ever have a place, and no trainer anything to do. ``pending_s``: for how
+    long Ray has had none for servers.
     """
     ordered = sorted(hosts, key=lambda one: one.host.name)
-    waits = [one for one in ordered if one.host.has_servers and one.state == "waiting"]
-    if not any(now - one.waits_s >= YIELD_AFTER_S for one in waits):
+    if pending_s < YIELD_AFTER_S or any(one.state == "leaving" for one in ordered):
         return None
     there = [one for one in ordered if one.state == "there" and not one.host.has_servers]
     return there[-1] if there else None

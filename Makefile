@@ -21,6 +21,7 @@ BIN    := .venv/bin
 PIP    := $(BIN)/python -m pip install -qq --no-input --no-compile --disable-pip-version-check -c constraints.txt
 DEMO   := .venv/.installed-demo
 DEV    := .venv/.installed-dev
+AROUND := .venv/.installed-around
 JOB    := runs/demo-$(shell date +%Y%m%d-%H%M%S)
 
 FUZZ   := .venv/.installed-fuzz
@@ -40,7 +41,7 @@ test: $(DEV)
 check: $(DEV)
 	@$(BIN)/python tools/check.py lint fast
 
-test-around: $(DEV)
+test-around: $(AROUND)
 	@$(BIN)/python tools/check.py around
 
 lint: $(DEV)
@@ -92,6 +93,11 @@ $(DEV): pyproject.toml constraints.txt | $(BIN)/python
 	@$(PIP) -e '.[dev,examples]'
 	@$(MAKE) -s kernels
 	@touch $(DEMO) $@
+
+$(AROUND): $(DEV)
+	@echo "setup: installing Ray, for what runs on a cluster of it"
+	@$(PIP) -e '.[ray]'
+	@touch $@
 
 $(FUZZ): $(DEV)
 	@$(PIP) -e '.[fuzz]'

@@ -22,7 +22,7 @@ pytestmark = [
 ]
 STORE = 100 << 20
 UP_S = 120.0
-LONG = ("--records", "48000", "--ids", "200", "--epochs", "1", "--sleep-ms", "60")
+LONG = ("--records", "32000", "--ids", "200", "--epochs", "1", "--sleep-ms", "60")
 
 
 @pytest.fixture(scope="module")
@@ -204,7 +204,9 @@ def test_who_is_on_a_machine_that_is_drained_leaves_and_comes_elsewhere(
     add: Callable[[int], Any], begin: Callable[..., HostedJob], cluster: Any
 ) -> None:
     first = add(2)
-    job = begin("--trainers", "1", "--servers", "1")
+    job = begin(
+        "--trainers", "1", "--servers", "1", script=("--records", "16000", *LONG[2:])
+    )
     wait_training(job)
     add(2)
 

@@ -59,6 +59,7 @@ class AgentActor:
                 "option out, and the working folder goes to all machines"
             )
         self._node = node_id()
+        self._ended: AgentSays | None = None
         self._output = tempfile.TemporaryFile()  # noqa: SIM115  (closed with the process)
         self._process = subprocess.Popen(
             [sys.executable, "-m", _TETHER, str(os.getpid()), *words],
@@ -79,18 +80,24 @@ class AgentActor:
 
         ``is_to_leave``: it is told to leave the job.
         """
-        if is_to_leave and self._process.poll() is None:
-            self._process.send_signal(signal.SIGTERM)
-        try:
-            status = self._process.wait(within_s)
-        except subprocess.TimeoutExpired:
-            return AgentSays(self._node, None)
-        return AgentSays(self._node, status, self._last_lines())
+        if self._ended is None:
+            if is_to_leave and self._process.poll() is None:
+                self._process.send_signal(signal.SIGTERM)
+            try:
+                status = self._process.wait(within_s)
+            except subprocess.TimeoutExpired:
+                return AgentSays(self._node, None)
+            self._ended = AgentSays(self._node, status, self._last_lines())
+        return self._ended
 
     def _last_lines(self) -> tuple[str, ...]:
+        """What the agent has said last; nothing is left open."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
         size = self._output.seek(0, os.SEEK_END)
         self._output.seek(max(0, size - LAST_BYTES))
         text = self._output.read().decode(errors="replace")
+        self._output.close()
         return tuple(text.splitlines()[-LAST_LINES:])
 
 

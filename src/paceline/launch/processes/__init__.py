@@ -15,7 +15,7 @@ What needs torch loads when it is asked for.
 from typing import TYPE_CHECKING
 
 from paceline.launch.processes.exits import describe_exit, explain_exit, is_crash
-from paceline.launch.processes.parent import signs_of_life
+from paceline.launch.processes.parent import die_with_parent, signs_of_life
 from paceline.launch.processes.process import Child, Watched, end_all, wait_any
 from paceline.launch.processes.role import open_coordinator, open_server
 from paceline.launch.processes.signals import Interrupts, LeaveNotice, Signals

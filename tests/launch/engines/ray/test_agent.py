@@ -16,12 +16,17 @@ from paceline.launch.engines.ray.agent import AgentActor, agent_environment
 SECRET = "ab" * 32
 NOBODY = ("host", "--join", "127.0.0.1:9", "--end-with-stdin")
 ACTOR = """
-import sys, time
+import os, sys, time
 from paceline.launch.engines.ray import agent
 agent.node_id = lambda: "node"
 actor = agent.AgentActor(sys.argv[1:], "ab" * 32, None, 1)
-print(actor.look(0.0).status, flush=True)
+assert actor.look(0.0).status is None
+print(os.getpid(), flush=True)
 time.sleep(60)
+"""
+RAYLET = """
+import subprocess, sys
+subprocess.run([sys.executable, "-c", *sys.argv[1:]])
 """
 
 
@@ -31,12 +36,14 @@ def _on_ray(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def actor() -> Iterator[subprocess.Popen[str]]:
-    """A process with an actor in it."""
-    command = [sys.executable, "-c", ACTOR, *NOBODY]
+def raylet() -> Iterator[subprocess.Popen[str]]:
+    """A process that has a child with an actor in it, and tells the number of that."""
+    command = [sys.executable, "-c", RAYLET, ACTOR, *NOBODY]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     yield process
-    process.kill()
+    below = psutil.Process(process.pid).children(recursive=True)
+    for one in (process, *below):
+        one.kill()
     process.communicate()
 
 
@@ -62,18 +69,19 @@ def test_an_agent_that_is_told_to_leave_does() -> None:
 
 @pytest.mark.slow
 @pytest.mark.system
-def test_an_agent_ends_when_its_actors_process_is_killed(
-    actor: subprocess.Popen[str],
+@pytest.mark.parametrize("killed", ["actor", "raylet"])
+def test_an_agent_ends_with_its_actors_process_and_that_with_its_raylet(
+    raylet: subprocess.Popen[str], killed: str
 ) -> None:
-    assert actor.stdout is not None
-    assert actor.stdout.readline() == "None\n"
-    children = psutil.Process(actor.pid).children()
-    assert len(children) == 1
-    assert SECRET not in " ".join(children[0].cmdline())
+    assert raylet.stdout is not None
+    number = raylet.stdout.readline()
+    actor = psutil.Process(int(number))
+    [agent] = actor.children()
+    assert SECRET not in " ".join(agent.cmdline())
 
-    actor.kill()
+    (actor if killed == "actor" else raylet).kill()
 
-    _, alive = psutil.wait_procs(children, 10.0)
+    _, alive = psutil.wait_procs([actor, agent], 10.0)
     assert not alive
 
 

@@ -74,6 +74,7 @@ def test_a_trainers_host_gives_its_place_to_servers_that_have_none_for_long() ->
 
     assert who_yields([servers, first, last], 9.0) is None
     assert who_yields([servers], 11.0) is None
+    assert who_yields([servers, there(server_host(1, 1)), last], 11.0) is None
     assert who_yields([servers, first, last], 11.0) is last
     last.leaves(yields=True)
     assert who_yields([servers, first, last], 12.0) is None, "one at a time"

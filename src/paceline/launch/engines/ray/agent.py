@@ -3,7 +3,10 @@
 A plain actor: its constructor and its methods run in the main thread of the process, and
 the agent's life is bound to that thread. Nothing is forked but to run another program.
 
-Waits: `AgentActor.look`, for as long as it is told.
+Ray may forget the processes of a machine that it has taken for dead: they see to it
+themselves that they end with the raylet, whose children they are.
+
+Waits: `AgentActor.look`, for as long as it is told; a thread, for the raylet's end.
 """
 
 import os
@@ -11,6 +14,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import NamedTuple, final
@@ -21,6 +25,7 @@ from paceline.machine import machine_name
 
 LAST_BYTES = 4096
 LAST_LINES = 5
+LOOK_EVERY_S = 1.0  # at who the parent is
 _TETHER = "paceline.launch.engines.ray.tether"
 
 
@@ -58,6 +63,7 @@ class AgentActor:
                 f"--no-upload: there is no folder {folder} on {machine_name()}: leave the "
                 "option out, and the working folder goes to all machines"
             )
+        threading.Thread(target=_end_with_parent, args=(os.getppid(),), daemon=True).start()
         self._node = node_id()
         self._ended: AgentSays | None = None
         self._output = tempfile.TemporaryFile()  # noqa: SIM115  (closed with the process)
@@ -99,6 +105,14 @@ class AgentActor:
         text = self._output.read().decode(errors="replace")
         self._output.close()
         return tuple(text.splitlines()[-LAST_LINES:])
+
+
+def _end_with_parent(parent: int) -> None:
+    """End this process once its parent has, and with it the agent."""
+    never = threading.Event()
+    while os.getppid() == parent:
+        never.wait(LOOK_EVERY_S)
+    os._exit(1)
 
 
 def node_id() -> str:

@@ -22,7 +22,7 @@ JOB_CONFIG = "RAY_JOB_CONFIG_JSON_ENV_VAR"  # of a process that `ray job submit`
 _NOT_THERE = ("No module named 'paceline", "failed to import", "No module named 'msgspec")
 
 
-class Unreached(NamedTuple):
+class NoAnswer(NamedTuple):
     """An actor that has no place, or does not answer now."""
 
 
@@ -32,7 +32,7 @@ class Dead(NamedTuple):
     why: str
 
 
-Answer = AgentSays | Unreached | Dead
+Answer = AgentSays | NoAnswer | Dead
 Handle = Any  # what Ray gives, to be given back to it
 
 
@@ -149,7 +149,7 @@ class RayCluster:
         except errors.ActorDiedError as error:
             return Dead(_why_dead(str(error)))
         except errors.RayError:
-            return Unreached()
+            return NoAnswer()
         assert isinstance(found, AgentSays)
         return found
 

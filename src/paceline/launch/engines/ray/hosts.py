@@ -20,7 +20,7 @@ from paceline.errors import JobFailed
 from paceline.launch.engines.children import host_words
 from paceline.launch.engines.engine import BroughtJob
 from paceline.launch.engines.ray.agent import AgentSays
-from paceline.launch.engines.ray.cluster import Answer, Dead, Handle, RayCluster, Unreached
+from paceline.launch.engines.ray.cluster import Answer, Dead, Handle, NoAnswer, RayCluster
 from paceline.launch.engines.ray.standing import Standing, WaitingPlaces, who_yields
 from paceline.launch.engines.ray.wish import RayHost, server_host
 from paceline.launch.processes import describe_exit
@@ -111,7 +111,7 @@ class RayHosts:
         ):
             self._ask()
             for name, answer in self._answers(min(LOOK_EVERY_S, deadline.remaining_s())):
-                is_over = isinstance(answer, Dead | Unreached) or answer.status is not None
+                is_over = isinstance(answer, Dead | NoAnswer) or answer.status is not None
                 if is_over:
                     self._standings[name].state = "over"
         for actor in self._actors.values():
@@ -186,7 +186,7 @@ class RayHosts:
         if isinstance(answer, Dead):
             one.state = "gone"
             self._gone(f"{name} is gone: {answer.why}")
-        elif isinstance(answer, Unreached):
+        elif isinstance(answer, NoAnswer):
             if one.unreached(now):
                 self._job.say(f"{name} does not answer: Ray is to start it again")
         elif answer.status is None:

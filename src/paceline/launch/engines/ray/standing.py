@@ -98,11 +98,13 @@ def who_yields(hosts: Iterable[Standing], pending_s: float) -> Standing | None:
     """The trainers' host that is to make room for servers; None: it is not time for that.
 
     What is left when a machine is gone may be full of trainers, which came back first: then
-    no server would ever have a place, and no trainer anything to do. ``pending_s``: for how
-    long Ray has had none for servers.
+    no server would ever have a place, and no trainer anything to do. Where one host for
+    servers is there, it takes them all. ``pending_s``: for how long Ray has had no place.
     """
     ordered = sorted(hosts, key=lambda one: one.host.name)
-    if pending_s < YIELD_AFTER_S or any(one.state == "leaving" for one in ordered):
+    has_servers = any(one.host.has_servers and one.state == "there" for one in ordered)
+    is_leaving = any(one.state == "leaving" for one in ordered)
+    if pending_s < YIELD_AFTER_S or has_servers or is_leaving:
         return None
     there = [one for one in ordered if one.state == "there" and not one.host.has_servers]
     return there[-1] if there else None

@@ -11,7 +11,7 @@ import os
 import signal
 import sys
 
-from paceline.launch.processes.parent import die_with_parent
+from paceline.launch.processes import die_with_parent
 
 
 def main(words: list[str]) -> None:

@@ -32,6 +32,7 @@ def cluster() -> Iterator[Any]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAY_AUTH_MODE", "disabled")
+        patch.setenv("RAY_raylet_start_wait_time_s", "120")  # on a machine that is busy
         head = {"num_cpus": 0, "include_dashboard": False, "object_store_memory": STORE}
         made = Cluster(initialize_head=True, head_node_args=head)
         yield made
@@ -241,7 +242,7 @@ def test_a_machine_that_ray_thinks_dead_and_is_not_counts_once(
     finally:
         raylet_of(first).resume()
 
-    within(UP_S, "the old ones are gone", lambda: not running(at_first))
+    within(UP_S, "Ray's own have gone", lambda: not running(at_first))
     assert job.end()["exact"]
 
 

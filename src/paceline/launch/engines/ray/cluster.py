@@ -6,6 +6,7 @@ Waits: `RayCluster.answers`, as long as it is told; for Ray, with its own bounds
 """
 
 import os
+import socket
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -17,6 +18,7 @@ from paceline.launch.engines.ray.folder import files_to_upload, pack, told_uploa
 from paceline.launch.engines.ray.wish import RayHost, actor_options
 
 NAMESPACE = "paceline"
+REACH_S = 5.0
 ADDRESS = "RAY_ADDRESS"
 JOB_CONFIG = "RAY_JOB_CONFIG_JSON_ENV_VAR"  # of a process that `ray job submit` started
 _NOT_THERE = ("No module named 'paceline", "failed to import", "No module named 'msgspec")
@@ -176,12 +178,8 @@ def connect(
             "machines of the cluster"
         ) from error
     address = environment.get(ADDRESS) or "auto"
-    if "://" in address:
-        raise UsageError(
-            f"--engine ray: {ADDRESS} is {address}, which leads to the cluster from "
-            "outside: start it on a machine of the cluster, or as the entrypoint of "
-            "ray job submit"
-        )
+    if address != "auto":
+        _require_reached(address)
     with tempfile.TemporaryDirectory(prefix="paceline-") as folder:
         runtime: dict[str, object] = {}
         if is_uploaded and "working_dir" not in environment.get(JOB_CONFIG, ""):
@@ -205,6 +203,32 @@ def connect(
                 f"one with ray start --head, or name its head with {ADDRESS}"
             ) from error
     return RayCluster(ray)
+
+
+def _require_reached(address: str) -> None:
+    """Let a head be at an address: Ray itself would look for it for minutes.
+
+    Raises:
+        UsageError: it is none of a head, or nobody answers there.
+    """
+    if "://" in address:
+        raise UsageError(
+            f"--engine ray: {ADDRESS} is {address}, which leads to the cluster from "
+            "outside: start it on a machine of the cluster, or as the entrypoint of "
+            "ray job submit"
+        )
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdecimal():
+        raise UsageError(
+            f"--engine ray: {ADDRESS}: expected the address of a head, such as "
+            f"10.0.0.1:6379, got {address!r}"
+        )
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), REACH_S).close()
+    except (OSError, OverflowError) as error:
+        raise UsageError(
+            f"--engine ray: no head of a cluster answers at {address} ({ADDRESS}): {error}"
+        ) from error
 
 
 def _why_dead(text: str) -> str:

@@ -29,6 +29,9 @@ def test_an_agent_that_ends_is_started_again_later_and_later() -> None:
     for _ in range(7):
         assert one.ended(KILLED, 1.0) == "again"
         pauses.append(one.due_s - 1.0)
+        assert one.is_to_restart
+        one.restarts(one.due_s)
+        assert not one.is_to_restart
         one.runs("node", 1.0)
 
     assert pauses == [1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0]

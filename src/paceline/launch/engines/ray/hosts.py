@@ -105,19 +105,24 @@ class RayHosts:
         self._over.set()
         if self._thread.is_alive():
             self._thread.join()
+        with suppress(Exception):  # where Ray is away, its actors end by themselves
+            self._wait_gone()
+        for actor in self._actors.values():
+            with suppress(Exception):
+                self._cluster.end(actor)
+        with suppress(Exception):
+            self._cluster.close()
+
+    def _wait_gone(self) -> None:
+        """Wait for agents, which have been told that the job is over."""
         deadline = Deadline(self._job.clock, LEAVE_S)
         while not deadline.is_over() and any(
             one.state in {"there", "leaving"} for one in self._standings.values()
         ):
             self._ask()
             for name, answer in self._answers(min(LOOK_EVERY_S, deadline.remaining_s())):
-                is_over = isinstance(answer, Dead | NoAnswer) or answer.status is not None
-                if is_over:
+                if isinstance(answer, Dead | NoAnswer) or answer.status is not None:
                     self._standings[name].state = "over"
-        for actor in self._actors.values():
-            with suppress(Exception):
-                self._cluster.end(actor)
-        self._cluster.close()
 
     def _start(self, host: RayHost, group: Handle) -> None:
         words = host_words(self._join, (*self._job.words, *host.words), host.name)[1:]
@@ -171,7 +176,12 @@ class RayHosts:
     def _ask(self) -> None:
         now, asked = self._job.clock.now_s(), set(self._calls.values())
         for name, one in self._standings.items():
-            if name not in asked and not one.is_done and now >= one.due_s:
+            if name in asked or one.is_done or now < one.due_s:
+                continue
+            if one.is_to_restart:
+                self._cluster.restart(self._actors[name])
+                one.restarts(now)
+            else:
                 call = self._cluster.look(
                     self._actors[name], ANSWER_WITHIN_S, is_to_leave=one.state == "leaving"
                 )
@@ -207,21 +217,19 @@ class RayHosts:
             self._gone("\n".join([f"{told}; it said:", *says.words]))
             return
         if following in {"elsewhere", "held"}:
-            self._drop(name)
             self._held += [one.host] if following == "held" else []
-        else:
-            self._cluster.restart(self._actors[name])
-        if not was_leaving:
+            self._drop(name)
+        elif not was_leaving:
             self._job.say(f"{told}; it is started again")
 
     def _drop(self, name: str) -> None:
         """End a host, of which nothing is heard any more."""
-        self._cluster.end(self._actors.pop(name))
+        self._calls = {call: of for call, of in self._calls.items() if of != name}
         del self._standings[name]
-        group = self._groups.pop(name)
+        actor, group = self._actors.pop(name), self._groups.pop(name)
+        self._cluster.end(actor)
         if group is not None and group not in self._groups.values():
             self._cluster.give_back(group)
-        self._calls = {call: of for call, of in self._calls.items() if of != name}
 
     def _gone(self, told: str) -> None:
         self._job.say(told)

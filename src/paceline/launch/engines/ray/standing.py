@@ -40,7 +40,8 @@ class Standing:
         self.host = host
         self.state: State = "waiting"
         self.node = ""  # where it is
-        self.due_s = now  # when its actor is asked next
+        self.due_s = now  # when its actor is asked next, or started again
+        self.is_to_restart = False
         self._there_s = self.waits_s = now  # since when
         self._in_a_row = 0
         self._yields = False
@@ -65,6 +66,10 @@ class Standing:
         self.due_s = now + UNREACHED_S
         return is_news
 
+    def restarts(self, now: float) -> None:
+        """Ray has been asked to start it again."""
+        self.is_to_restart, self.due_s = False, now + UNREACHED_S
+
     def leaves(self, *, yields: bool = False) -> None:
         """It is told to: its machine is to go, or it ``yields`` its place to servers."""
         self.state, self._yields = "leaving", yields
@@ -88,6 +93,7 @@ class Standing:
         was_told = self.state == "leaving"
         self.state, self.node, self.waits_s = "waiting", "", now
         self.due_s = now + (0.0 if was_told else self._pause_s())
+        self.is_to_restart = True
         return "again"
 
     def _pause_s(self) -> float:

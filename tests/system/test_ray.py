@@ -230,7 +230,7 @@ def test_a_machine_that_ray_thinks_dead_and_is_not_counts_once(
     add: Callable[[int], Any], begin: Callable[..., HostedJob]
 ) -> None:
     first, _ = add(3), add(3)
-    script = ("--records", "96000", *LONG[2:])
+    script = ("--records", "64000", *LONG[2:])
     job = begin("--trainers", "2", "--servers", "2", script=script)
     wait_training(job)
     at_first = [one for one in agents(job) if raylet_above(one) == raylet_of(first).pid]

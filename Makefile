@@ -97,7 +97,8 @@ $(DEV): pyproject.toml constraints.txt | $(BIN)/python
 	@touch $(DEMO) $@
 
 $(AROUND): $(DEV)
-	@$(PIP) -e '.[around]'
+	@echo "setup: installing what tests around need: Ray, a browser's driver, schemas"
+	@$(PIP) -e '.[around,ray]'
 	@touch $@
 
 $(FUZZ): $(DEV)

@@ -132,6 +132,9 @@ def run(  # noqa: PLR0913  (the command line has one parameter for each option)
     ssh: machines.Ssh = None,
     remote: machines.Remote = None,
     engine: machines.EngineName = None,
+    trainers_per_host: machines.TrainersPerHost = None,
+    trainer_resources: machines.TrainerResources = None,
+    no_upload: machines.NoUpload = False,
     plain: machines.Plain = False,
     coordinator_only: Annotated[
         bool,
@@ -145,7 +148,7 @@ def run(  # noqa: PLR0913  (the command line has one parameter for each option)
         bool, typer.Option("--json", help="Print the summary as JSON, in the last line.")
     ] = False,
 ) -> None:
-    """Train with several processes on this machine, or on several: --hosts, --listen.
+    """Train with several processes on this machine, or on several: --hosts, --engine.
 
     Options behind the script belong to the script.
     """
@@ -184,7 +187,8 @@ def run(  # noqa: PLR0913  (the command line has one parameter for each option)
         "plugins": resolved(plugin, file_of(user_script)) if plugin else None,
     }
     own, by_ssh = (network, advertise, ports), (hosts, ssh, remote)
-    others = MachinesSaid(listen, own, await_hosts, by_ssh, plain, engine)
+    on_ray = machines.RaySaid(trainers_per_host, trainer_resources, no_upload)
+    others = MachinesSaid(listen, own, await_hosts, by_ssh, plain, engine, on_ray)
     listening = leading(others.listening()) if coordinator_only else others.listening()
     # Checked before a folder is made.
     last = _last_run(job_dir, place) if resume else None

@@ -11,10 +11,9 @@ from paceline.errors import JobFailed, UsageError
 from paceline.launch.engines import (
     BroughtJob,
     SshEngine,
-    address_towards,
     parse_hosts,
 )
-from paceline.launch.engines.ssh import same_place
+from paceline.launch.engines.ssh import address_towards, same_place
 from paceline.launch.job import JobDir
 from paceline.timing import SystemClock
 from paceline.transport.handshake import Secret

@@ -2,6 +2,7 @@
 
 import os
 import shlex
+import sys
 from collections.abc import Callable, Mapping
 from typing import Annotated, NamedTuple
 
@@ -11,9 +12,9 @@ from paceline.errors import UsageError
 from paceline.launch.engines import (
     Engine,
     NoEngine,
+    RayWish,
     SshEngine,
-    address_in_allocation,
-    address_towards,
+    connect_ray,
     parse_hosts,
     slurm_engine,
 )
@@ -75,42 +76,47 @@ Remote = Annotated[
         show_default="this folder, and this one's programs",
     ),
 ]
-EngineName = Annotated[
-    str | None,
-    typer.Option(
-        "--engine", help="Have the machines join that it gives: slurm, in an allocation."
-    ),
-]
 Plain = Annotated[
     bool,
     typer.Option("--plain", help="With --listen: between machines without TLS."),
 ]
+EngineName = Annotated[
+    str | None, typer.Option("--engine", help="Who brings machines: ray, slurm.")
+]
+TrainersPerHost = Annotated[
+    int | None,
+    typer.Option(help="With --engine ray: trainers of one actor.", show_default="1"),
+]
+TrainerResources = Annotated[
+    str | None,
+    typer.Option(
+        help="With --engine ray: what a trainer takes: CPU=2,GPU=1.", show_default="CPU=1"
+    ),
+]
+NoUpload = Annotated[
+    bool,
+    typer.Option(
+        "--no-upload", help="With --engine ray: all machines have this folder at its path."
+    ),
+]
 
 Own = tuple[str | None, str | None, str | None]
 Environment = Mapping[str, str]
-Found = Callable[[Environment, tuple[int, int]], TcpListening]
 
 
-class EngineKind(NamedTuple):
-    """How an engine is made, and where a launcher listens that was told nothing else."""
+class RaySaid(NamedTuple):
+    """--trainers-per-host, --trainer-resources, --no-upload."""
 
-    make: Callable[[Environment], Engine]
-    address: Found
-
-
-ENGINES = {
-    "slurm": EngineKind(
-        slurm_engine,
-        lambda environ, ports: address_in_allocation(environ, candidates(), ports),
-    )
-}
+    per_host: int | None = None
+    resources: str | None = None
+    no_upload: bool = False
 
 
 class MachinesSaid(NamedTuple):
     """What a command line says of other machines; None: nothing.
 
-    ``own``: --network, --advertise, --ports; ``ssh``: --hosts, --ssh, --remote.
-    ``engine``: one of `ENGINES`.
+    ``own``: --network, --advertise, --ports; ``ssh``: --hosts, --ssh, --remote;
+    ``engine`` is a name of `ENGINES`.
     """
 
     listen: str | None
@@ -119,6 +125,7 @@ class MachinesSaid(NamedTuple):
     ssh: tuple[str | None, str | None, str | None]
     is_plain: bool
     engine: str | None = None
+    ray: RaySaid = RaySaid()
 
     def listening(self, environment: Mapping[str, str] = os.environ) -> Listening | None:
         """What other machines are let in by; None: this one is alone.
@@ -127,7 +134,7 @@ class MachinesSaid(NamedTuple):
             UsageError: these options do not belong together, or say nothing.
         """
         engine = self._engine(environment)
-        is_brought = engine.num_machines(None) > 0
+        is_brought = engine.leads_only or engine.num_machines(None) > 0
         if self.listen is None and not is_brought:
             if self.engine is None:
                 self._require_nothing()
@@ -136,7 +143,7 @@ class MachinesSaid(NamedTuple):
         if self.await_hosts is not None and self.await_hosts < 1:
             raise UsageError(f"--await-hosts: expected at least 1, got {self.await_hosts}")
         address, ports = self._own_address(engine, environment)
-        return Listening(
+        listening = Listening(
             address,
             self.await_hosts,
             given_secret(environment),
@@ -146,20 +153,26 @@ class MachinesSaid(NamedTuple):
             # What this machine's environment says is said of it alone.
             their_ports=(0, 0) if self.own[2] is None else ports,
         )
+        return leading(listening) if engine.leads_only else listening
 
     def _engine(self, environment: Environment) -> Engine:
         by_ssh = ssh_engine(*self.ssh)
+        if self.engine != "ray" and self.ray != RaySaid():
+            raise UsageError(
+                "--trainers-per-host, --trainer-resources and --no-upload belong to "
+                "--engine ray"
+            )
         if self.engine is None:
             return by_ssh
         if self.engine not in ENGINES:
-            known = ", ".join(ENGINES)
+            known = ", ".join(sorted(ENGINES))
             raise UsageError(f"--engine: expected one of {known}, got {self.engine!r}")
         if not isinstance(by_ssh, NoEngine):
             raise UsageError(
                 f"--engine {self.engine} and --hosts both say which machines come: leave "
                 "one out"
             )
-        return ENGINES[self.engine].make(environment)
+        return ENGINES[self.engine](self, environment)
 
     def _require_nothing(self) -> None:
         if self.is_plain:
@@ -172,10 +185,6 @@ class MachinesSaid(NamedTuple):
                 "machine's links stay on it"
             )
 
-    @property
-    def _brings(self) -> str:
-        return "--hosts" if self.engine is None else f"--engine {self.engine}"
-
     def _own_address(
         self, engine: Engine, environment: Mapping[str, str]
     ) -> tuple[TcpListening, tuple[int, int]]:
@@ -186,12 +195,9 @@ class MachinesSaid(NamedTuple):
         if self.listen is not None:
             found = listening_at(self.listen, wish, candidates(), is_plain=plain)
         elif wish.network is not None or wish.advertise is not None:
-            found = own_anywhere(self._brings, wish, candidates(), is_plain=plain)
-        elif self.engine is not None:
-            found = ENGINES[self.engine].address(environment, wish.ports)
+            found = own_anywhere(engine.flag, wish, candidates(), is_plain=plain)
         else:
-            assert isinstance(engine, SshEngine)
-            found = address_towards(engine, wish.ports)
+            found = engine.own_address(wish.ports)
         return found, wish.ports
 
 
@@ -204,6 +210,23 @@ def leading(listening: Listening | None) -> Listening:
     if listening is None:
         raise UsageError("who only leads belongs to --listen: others have the work")
     return listening._replace(capacity=Capacity(servers=0, trainers=0))
+
+
+def ray_engine(said: MachinesSaid, _: Environment) -> Engine:
+    """A Ray cluster, to which this process is connected.
+
+    Raises:
+        UsageError: there is none, or these options say nothing.
+    """
+    per_host, resources, no_upload = said.ray
+    wish = RayWish.of(per_host, resources, is_uploaded=not no_upload)
+    return connect_ray(wish, lambda line: print(line, file=sys.stderr))
+
+
+ENGINES: dict[str, Callable[[MachinesSaid, Environment], Engine]] = {
+    "ray": ray_engine,
+    "slurm": lambda _, environment: slurm_engine(environment),
+}
 
 
 def ssh_engine(hosts: str | None, ssh: str | None, remote: str | None) -> Engine:

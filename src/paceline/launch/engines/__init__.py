@@ -7,6 +7,7 @@
     ssh        by ssh, one child for each
     slurm      by SLURM's srun, one child for all
     sbatch     the scripts that are submitted to SLURM
+    ray        by a Ray cluster, one actor for each
 
 An engine gives machines. Who lives, who has which data and what counts is decided without
 it, and nothing waits for its opinion.
@@ -18,9 +19,10 @@ from paceline.lazy_names import loader
 
 if TYPE_CHECKING:
     from paceline.launch.engines.engine import Brought, BroughtJob, Engine, NoEngine
+    from paceline.launch.engines.ray import RayEngine, RayWish, connect_ray
     from paceline.launch.engines.sbatch import BatchJob, host_script, run_script
-    from paceline.launch.engines.slurm import address_in_allocation, slurm_engine
-    from paceline.launch.engines.ssh import SshEngine, address_towards, parse_hosts
+    from paceline.launch.engines.slurm import slurm_engine
+    from paceline.launch.engines.ssh import SshEngine, parse_hosts
 
 _LAZY = {  # {name: the module that defines it}: a run needs one of them, or none
     "BatchJob": "paceline.launch.engines.sbatch",
@@ -28,11 +30,12 @@ _LAZY = {  # {name: the module that defines it}: a run needs one of them, or non
     "BroughtJob": "paceline.launch.engines.engine",
     "Engine": "paceline.launch.engines.engine",
     "NoEngine": "paceline.launch.engines.engine",
+    "RayEngine": "paceline.launch.engines.ray",
+    "RayWish": "paceline.launch.engines.ray",
     "SshEngine": "paceline.launch.engines.ssh",
-    "address_in_allocation": "paceline.launch.engines.slurm",
-    "address_towards": "paceline.launch.engines.ssh",
     "host_script": "paceline.launch.engines.sbatch",
     "run_script": "paceline.launch.engines.sbatch",
+    "connect_ray": "paceline.launch.engines.ray",
     "parse_hosts": "paceline.launch.engines.ssh",
     "slurm_engine": "paceline.launch.engines.slurm",
 }

@@ -12,8 +12,10 @@ from collections.abc import Callable
 from typing import NamedTuple, Protocol, final
 
 from paceline.config import JobConfig
+from paceline.errors import UsageError
 from paceline.launch.job import JobDir
 from paceline.timing import Clock
+from paceline.transport.address import TcpListening
 from paceline.transport.handshake import Secret
 
 
@@ -65,6 +67,21 @@ class Brought(Protocol):
 class Engine(Protocol):
     """Which machines are to be brought, and how."""
 
+    @property
+    def flag(self) -> str:
+        """Which option has asked for it, for messages."""
+
+    @property
+    def leads_only(self) -> bool:
+        """Whether this machine has none of the work, which those that come have."""
+
+    def own_address(self, ports: tuple[int, int]) -> TcpListening:
+        """Where a launcher listens that was told nothing of it: its machines reach that.
+
+        Raises:
+            UsageError: there is no such address, or several.
+        """
+
     def num_machines(self, config: JobConfig | None) -> int:
         """So many machines come before the job begins; None: there is no job."""
 
@@ -79,11 +96,19 @@ class Engine(Protocol):
 class NoEngine:
     """Nobody is brought: machines come by themselves, or none do."""
 
+    flag = ""
+    leads_only = False
     ended: list[str] = []  # noqa: RUF012  (nobody adds to it)
 
     def num_machines(self, config: JobConfig | None) -> int:  # noqa: ARG002
         """See `Engine`."""
         return 0
+
+    def own_address(self, ports: tuple[int, int]) -> TcpListening:  # noqa: ARG002
+        """See `Engine`: who waits for machines says where they find this one."""
+        raise UsageError(
+            "--listen: nobody brings machines; name the address that they join"
+        )
 
     def options(self) -> list[str]:
         """See `Engine`."""

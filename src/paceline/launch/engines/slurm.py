@@ -19,7 +19,7 @@ from paceline.config import JobConfig
 from paceline.errors import UsageError
 from paceline.launch.engines.children import Bringer, ChildHosts, host_words
 from paceline.launch.engines.engine import BroughtJob
-from paceline.launch.job import Candidate, Candidates
+from paceline.launch.job import Candidate, Candidates, candidates
 from paceline.machine import SLURM_NAME
 from paceline.transport.address import TcpListening, is_loopback
 
@@ -46,10 +46,26 @@ class SlurmEngine(NamedTuple):
     Attributes:
         job: the allocation.
         others: the names that SLURM has for them; none: it has one machine.
+        used: the address of this machine that SLURM itself has used, if it is known.
     """
 
     job: str
     others: tuple[str, ...]
+    used: str = ""
+
+    @property
+    def flag(self) -> str:
+        """See `Engine`."""
+        return "--engine slurm"
+
+    @property
+    def leads_only(self) -> bool:
+        """See `Engine`."""
+        return False
+
+    def own_address(self, ports: tuple[int, int]) -> TcpListening:
+        """See `Engine`."""
+        return address_in_allocation(self.used, candidates(), ports)
 
     def num_machines(self, config: JobConfig | None) -> int:  # noqa: ARG002
         """See `Engine`."""
@@ -107,22 +123,23 @@ def slurm_engine(environment: Mapping[str, str]) -> SlurmEngine:
             f"which has {nodes}: begin it there, by sbatch or with srun --nodes=1 "
             "--ntasks=1 --overlap in front"
         )
-    return SlurmEngine(job, tuple(name for name in names if name != here))
+    others = tuple(name for name in names if name != here)
+    return SlurmEngine(job, others, environment.get(LAUNCHED_FROM, ""))
 
 
 def address_in_allocation(
-    environment: Mapping[str, str], here: Candidates, ports: tuple[int, int]
+    used: str, here: Candidates, ports: tuple[int, int]
 ) -> TcpListening:
     """The address of this machine at which a launcher listens, if there is but one.
 
-    That which SLURM itself has used, or the only one; of both families, IPv4.
+    That which SLURM itself has ``used``, or the only one; of both families, IPv4.
 
     Raises:
         UsageError: there are several, or none.
     """
     far = [one for one in here if not is_loopback(one.host)]
-    used = [one for one in far if one.host == environment.get(LAUNCHED_FROM)]
-    found = used or [one for one in far if ":" not in one.host] or far
+    by_slurm = [one for one in far if one.host == used]
+    found = by_slurm or [one for one in far if ":" not in one.host] or far
     if len(found) == 1:
         return TcpListening(found[0].host, found[0].host, *ports)
     raise UsageError(

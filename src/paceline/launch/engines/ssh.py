@@ -44,6 +44,20 @@ class SshEngine(NamedTuple):
     ssh: tuple[str, ...] = ("ssh",)
     remote: str = ""  # a shell's words; empty: `same_place`
 
+    @property
+    def flag(self) -> str:
+        """See `Engine`."""
+        return "--hosts"
+
+    @property
+    def leads_only(self) -> bool:
+        """See `Engine`."""
+        return False
+
+    def own_address(self, ports: tuple[int, int]) -> TcpListening:
+        """See `Engine`."""
+        return address_towards(self, ports)
+
     def num_machines(self, config: JobConfig | None) -> int:  # noqa: ARG002
         """See `Engine`."""
         return len(self.hosts)

@@ -20,7 +20,11 @@ from paceline.launch.processes.exits import (
     explain_exit,
     is_crash,
 )
-from paceline.launch.processes.parent import name_process, signs_of_life
+from paceline.launch.processes.parent import (
+    die_with_parent,
+    name_process,
+    signs_of_life,
+)
 from paceline.launch.processes.process import Child, Watched, end_all, wait_any
 from paceline.launch.processes.role import open_coordinator, open_server
 from paceline.launch.processes.signals import Interrupts, LeaveNotice, Signals

@@ -13,7 +13,7 @@ from msgspec import structs
 from rich.console import Console
 
 from paceline.config import JobConfig
-from paceline.errors import Interrupted, JobFailed, PacelineError
+from paceline.errors import Interrupted, JobFailed, PacelineError, UsageError
 from paceline.launch.engines import BroughtJob
 from paceline.launch.guests import GuestHall, JobOver
 from paceline.launch.hosts import HostPlan, Listening, wait_host, wait_own_host
@@ -194,6 +194,8 @@ class TakingPart(NamedTuple):
 class Announcing:
     """An engine that brings nobody: machines come when they read where: see `Engine`."""
 
+    flag = "torchrun"
+    leads_only = False
     ended: list[str] = []  # noqa: RUF012  (nobody adds to it)
 
     def __init__(
@@ -203,6 +205,10 @@ class Announcing:
         self._store, self._machines = store, machines
         self._tells, self._is_plain = tells, is_plain
         self._secret = ""
+
+    def own_address(self, ports: tuple[int, int]) -> TcpListening:  # noqa: ARG002
+        """See `Engine`: it is said with the machines, and never asked for."""
+        raise UsageError("torchrun: where machines join is said by who starts the job")
 
     def num_machines(self, config: JobConfig | None) -> int:  # noqa: ARG002
         """See `Engine`."""

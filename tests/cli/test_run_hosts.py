@@ -216,7 +216,7 @@ def test_an_allocation_of_one_machine_is_this_machine_unless_others_are_awaited(
     ("options", "told"),
     [
         (["--engine", "slurm"], "expected to run in a job of SLURM"),
-        (["--engine", "pbs"], "--engine: expected one of slurm, got 'pbs'"),
+        (["--engine", "pbs"], "--engine: expected one of ray, slurm, got 'pbs'"),
         (["--engine", "slurm", "--hosts", "a"], "both say which machines come"),
     ],
 )

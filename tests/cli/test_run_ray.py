@@ -8,7 +8,8 @@ import pytest
 from paceline.cli import run as run_command
 from paceline.cli.options import machines
 from paceline.config import JobConfig
-from paceline.launch.engines import RayEngine, RayWish
+from paceline.launch.engines import RayWish
+from paceline.launch.engines.ray import RayEngine
 from paceline.launch.hosts import Capacity
 from paceline.watch.summary import Ending, Verdict
 from tests.cli.running import Runs, exit_code
@@ -71,8 +72,8 @@ def test_another_address_may_be_given(monkeypatch: pytest.MonkeyPatch, runs: Run
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        (["--engine", "rey"], "--engine: expected ray, got 'rey'"),
-        (["--engine", "ray", "--hosts", "a"], "machines come by one of both"),
+        (["--engine", "rey"], "--engine: expected one of ray, slurm, got 'rey'"),
+        (["--engine", "ray", "--hosts", "a"], "both say which machines come"),
         (["--no-upload"], "belong to --engine ray"),
         (["--trainers-per-host", "2"], "belong to --engine ray"),
         (["--engine", "ray", "--trainer-resources", "GPU"], "such as CPU=2,GPU=1"),

@@ -2,20 +2,20 @@
 
 import pytest
 
-from paceline.dashboard.door import HEADERS, Visit, VisitError, admit
+from paceline.dashboard.door import HEADERS, PageVisit, VisitError, admit
 
 PORT, TOKEN = 8080, "right"
 HERE = "127.0.0.1:8080"
 
 
 def test_the_token_in_the_address_opens_once_and_the_cookie_afterwards() -> None:
-    assert admit(Visit("GET", HERE, token=TOKEN), PORT, TOKEN)
-    assert not admit(Visit("GET", HERE, cookie=TOKEN), PORT, TOKEN)
+    assert admit(PageVisit("GET", HERE, token=TOKEN), PORT, TOKEN)
+    assert not admit(PageVisit("GET", HERE, cookie=TOKEN), PORT, TOKEN)
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1:8080", "localhost:8080", "[::1]:8080"])
 def test_loopback_has_three_names(host: str) -> None:
-    visit = Visit("GET", host, "same-origin", f"http://{host}", cookie=TOKEN)
+    visit = PageVisit("GET", host, "same-origin", f"http://{host}", cookie=TOKEN)
 
     assert not admit(visit, PORT, TOKEN)
 
@@ -23,21 +23,21 @@ def test_loopback_has_three_names(host: str) -> None:
 @pytest.mark.parametrize(
     ("visit", "status"),
     [
-        (Visit("GET", "evil.example:8080", cookie=TOKEN), 421),
-        (Visit("GET", "127.0.0.1:8081", cookie=TOKEN), 421),
-        (Visit("GET", "", cookie=TOKEN), 421),
-        (Visit("GET", HERE, "cross-site", cookie=TOKEN), 403),
-        (Visit("GET", HERE, "same-site", cookie=TOKEN), 403),
-        (Visit("GET", HERE, origin="http://evil.example", cookie=TOKEN), 403),
-        (Visit("GET", HERE, origin="https://127.0.0.1:8080.evil", cookie=TOKEN), 403),
-        (Visit("POST", HERE, cookie=TOKEN), 405),
-        (Visit("GET", HERE), 401),
-        (Visit("GET", HERE, cookie="wrong"), 401),
-        (Visit("GET", HERE, token="wrong", cookie=TOKEN), 401),
-        (Visit("GET", HERE, token="é"), 401),
+        (PageVisit("GET", "evil.example:8080", cookie=TOKEN), 421),
+        (PageVisit("GET", "127.0.0.1:8081", cookie=TOKEN), 421),
+        (PageVisit("GET", "", cookie=TOKEN), 421),
+        (PageVisit("GET", HERE, "cross-site", cookie=TOKEN), 403),
+        (PageVisit("GET", HERE, "same-site", cookie=TOKEN), 403),
+        (PageVisit("GET", HERE, origin="http://evil.example", cookie=TOKEN), 403),
+        (PageVisit("GET", HERE, origin="https://127.0.0.1:8080.evil", cookie=TOKEN), 403),
+        (PageVisit("POST", HERE, cookie=TOKEN), 405),
+        (PageVisit("GET", HERE), 401),
+        (PageVisit("GET", HERE, cookie="wrong"), 401),
+        (PageVisit("GET", HERE, token="wrong", cookie=TOKEN), 401),
+        (PageVisit("GET", HERE, token="é"), 401),
     ],
 )
-def test_all_others_are_refused(visit: Visit, status: int) -> None:
+def test_all_others_are_refused(visit: PageVisit, status: int) -> None:
     with pytest.raises(VisitError) as refused:
         admit(visit, PORT, TOKEN)
 

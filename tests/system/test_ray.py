@@ -32,7 +32,6 @@ def cluster() -> Iterator[Any]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAY_AUTH_MODE", "disabled")
-        patch.setenv("RAY_raylet_start_wait_time_s", "120")  # on a machine that is busy
         head = {"num_cpus": 0, "include_dashboard": False, "object_store_memory": STORE}
         made = Cluster(initialize_head=True, head_node_args=head)
         yield made

@@ -29,7 +29,7 @@ HEADERS = {  # of every answer
 }
 
 
-class Visit(NamedTuple):
+class PageVisit(NamedTuple):
     """What a request says of where it comes from; empty: nothing."""
 
     method: str
@@ -54,7 +54,7 @@ def cookie_name(port: int) -> str:
     return f"paceline-{port}"
 
 
-def admit(visit: Visit, port: int, token: str) -> bool:
+def admit(visit: PageVisit, port: int, token: str) -> bool:
     """Let a visit in; True: it has brought the token in its address, and gets the cookie.
 
     Raises:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 import msgspec
 
-from paceline.dashboard.door import HEADERS, Visit, VisitError, admit, cookie_name
+from paceline.dashboard.door import HEADERS, PageVisit, VisitError, admit, cookie_name
 from paceline.dashboard.observer import Known, Observer
 from paceline.errors import UsageError
 
@@ -172,9 +172,9 @@ class Doorkeeper:
             answer = PlainTextResponse(str(refused), refused.status)
         await answer(scope, receive, send_closed)
 
-    def _visit(self, request: "Request") -> Visit:
+    def _visit(self, request: "Request") -> PageVisit:
         headers = request.headers
-        return Visit(
+        return PageVisit(
             request.method,
             headers.get("host", ""),
             headers.get("sec-fetch-site", ""),

@@ -19,7 +19,7 @@ from paceline.lazy_names import loader
 
 if TYPE_CHECKING:
     from paceline.launch.engines.engine import Brought, BroughtJob, Engine, NoEngine
-    from paceline.launch.engines.ray import RayEngine, RayWish, connect_ray
+    from paceline.launch.engines.ray import RayWish, connect_ray
     from paceline.launch.engines.sbatch import BatchJob, host_script, run_script
     from paceline.launch.engines.slurm import slurm_engine
     from paceline.launch.engines.ssh import SshEngine, parse_hosts
@@ -30,7 +30,6 @@ _LAZY = {  # {name: the module that defines it}: a run needs one of them, or non
     "BroughtJob": "paceline.launch.engines.engine",
     "Engine": "paceline.launch.engines.engine",
     "NoEngine": "paceline.launch.engines.engine",
-    "RayEngine": "paceline.launch.engines.ray",
     "RayWish": "paceline.launch.engines.ray",
     "SshEngine": "paceline.launch.engines.ssh",
     "host_script": "paceline.launch.engines.sbatch",

@@ -34,7 +34,7 @@ class RayEngine:
     def num_machines(self, config: JobConfig | None) -> int:
         """See `Engine`: hosts, of which several may be on one machine."""
         if config is None:
-            raise UsageError("--engine ray belongs to paceline run")
+            return self._machines
         servers = num_server_hosts(config, self._machines)
         return servers + self._wish.num_trainer_hosts(config.trainers)
 
@@ -43,8 +43,12 @@ class RayEngine:
         return self._wish.options()
 
     def bring(self, job: BroughtJob) -> RayHosts:
-        """See `Engine`."""
-        assert job.config is not None, "the engine belongs to a run"
+        """See `Engine`; `UsageError`: there is no job."""
+        if job.config is None:
+            raise UsageError(
+                "--engine ray belongs to paceline run: machines of a cluster are looked at "
+                "where paceline host is typed on each"
+            )
         hosts = asked_hosts(self._wish, job.config, self._machines)
         return RayHosts(job, hosts, self._cluster, is_uploaded=self._wish.is_uploaded)
 

@@ -37,7 +37,7 @@ from paceline.errors import (
     UsageError,
 )
 from paceline.ids import role_kind
-from paceline.launch.guests import JobOver, Visit
+from paceline.launch.guests import GuestVisit, JobOver
 from paceline.launch.job import (
     JOB_DIR,
     RUNS,
@@ -130,7 +130,7 @@ def _come() -> Session:
     return _join(found.place, found.visit)
 
 
-def _join(place: Place, visit: Visit | None = None) -> Session:
+def _join(place: Place, visit: GuestVisit | None = None) -> Session:
     if role_kind(place.role) != "trainer":
         raise UsageError(f"this process is {place.role}; only a trainer connects")
     config = JobDir(place.job_dir).read_config()
@@ -211,7 +211,9 @@ def _leave(session: Session, told: Path) -> None:
         os._exit(PREEMPTED_EXIT_CODE)
 
 
-def _part(session: Session, told: Path, visit: Visit, notice: LeaveNotice | None) -> None:
+def _part(
+    session: Session, told: Path, visit: GuestVisit, notice: LeaveNotice | None
+) -> None:
     """Leave, as a process of torchrun's, which starts all anew at any exit code but 0."""
     error = _failure()
     if error is not None:
@@ -235,7 +237,7 @@ def _end_without_host() -> NoReturn:
     os._exit(PREEMPTED_EXIT_CODE)
 
 
-def _end_told(visit: Visit, status: int) -> NoReturn:
+def _end_told(visit: GuestVisit, status: int) -> NoReturn:
     """End a process that was told to leave, and does not."""
     os._exit(visit.part(status, _say))
 

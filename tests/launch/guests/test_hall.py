@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from paceline.launch.guests import GuestHall, JobOver, Visit, hall
+from paceline.launch.guests import GuestHall, GuestVisit, JobOver, hall
 from paceline.launch.guests.guest import GuestProcess
 from paceline.launch.processes import wait_any
 from paceline.timing import SystemClock
@@ -19,8 +19,8 @@ SOON_S = 5.0
 GUEST = """
 import sys
 from pathlib import Path
-from paceline.launch.guests import Visit
-visit = Visit(Path(sys.argv[1]), int(sys.argv[2]))
+from paceline.launch.guests import GuestVisit
+visit = GuestVisit(Path(sys.argv[1]), int(sys.argv[2]))
 print(visit.wait_place(print), flush=True)
 word = sys.stdin.readline().strip()
 if word == "told":
@@ -183,7 +183,7 @@ def test_who_has_done_its_work_waits_for_the_end_and_who_waits_is_told(
 
     assert done.wait(SOON_S) == 3
     assert "as it was" in heard(waiting)
-    late = Visit(guests.door, os.getpid())
+    late = GuestVisit(guests.door, os.getpid())
     assert late.wait_place(print) == JobOver("as it was", 3)
     late.close()
 

@@ -10,4 +10,4 @@
 
 from paceline.launch.guests.hall import GuestHall
 from paceline.launch.guests.talk import JobOver
-from paceline.launch.guests.visit import Visit
+from paceline.launch.guests.visit import GuestVisit

@@ -32,7 +32,7 @@ OVER_S = 60.0  # the others may finish, and the last checkpoint be taken
 
 
 @final
-class Visit:
+class GuestVisit:
     """One process at its host, from when it comes until it ends."""
 
     def __init__(self, door: Path, parent: int) -> None:

@@ -27,7 +27,7 @@ import msgspec
 import xxhash
 
 from paceline.errors import JobFailed, PeerLost, UsageError
-from paceline.launch.guests import JobOver, Visit
+from paceline.launch.guests import GuestVisit, JobOver
 from paceline.launch.job import Place, UserScript, read_place
 from paceline.launch.torchrun.found import Torchrun, read_torchrun
 from paceline.launch.torchrun.wishes import read_wishes
@@ -54,7 +54,7 @@ class Birth(NamedTuple):
 class Come(NamedTuple):
     """A trainer's place, and the visit that gave it."""
 
-    visit: Visit
+    visit: GuestVisit
     place: Place
 
 
@@ -73,7 +73,7 @@ def come(environ: Mapping[str, str], script: UserScript) -> Come | JobOver:
     started: subprocess.Popen[bytes] | None = None
     while not deadline.is_over():
         try:
-            visit = Visit(folder / DOOR, parent)
+            visit = GuestVisit(folder / DOOR, parent)
             found = visit.wait_place(_say)
         except (OSError, PeerLost):  # there is none yet, or it goes just now
             started = _start_first(folder, script, torchrun) or started

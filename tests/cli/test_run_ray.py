@@ -9,7 +9,7 @@ from paceline.cli import run as run_command
 from paceline.cli.options import machines
 from paceline.config import JobConfig
 from paceline.launch.engines import RayWish
-from paceline.launch.engines.ray import RayEngine
+from paceline.launch.engines.ray.engine import RayEngine
 from paceline.launch.hosts import Capacity
 from paceline.watch.summary import Ending, Verdict
 from tests.cli.running import Runs, exit_code

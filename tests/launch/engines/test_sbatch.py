@@ -45,7 +45,7 @@ def test_a_run_is_kept_by_its_job_and_goes_on_after_a_requeue() -> None:
     assert "job=runs/slurm-$id" in lines
     assert '--checkpoints "$PWD/$job/checkpoints"' in RUN
     assert "  --trainers 4 'my train.py' --x" in lines
-    assert "resume=--resume" in RUN
+    assert ' --job-dir "$job" --resume-if-begun ' in RUN
     assert 'scontrol requeue "$id"' in RUN
 
 
@@ -76,7 +76,7 @@ def test_machines_join_by_the_jobs_folder() -> None:
 def test_one_of_a_job_array_is_named_as_slurm_names_it(
     environment: dict[str, str], named: str
 ) -> None:
-    before, _, _ = RUN.partition("resume=")
+    before, _, _ = RUN.partition("# A step")
     shell = subprocess.run(
         ["bash", "-c", f'{before}\necho "$id $job"'],
         env=environment,

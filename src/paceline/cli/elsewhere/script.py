@@ -21,6 +21,7 @@ script = typer.Typer(
 _GIVEN = {  # what the script says itself
     "job_dir": "--job-dir",
     "resume": "--resume",
+    "resume_if_begun": "--resume-if-begun",
     "engine": "--engine",
     "hosts": "--hosts",
 }

@@ -21,14 +21,9 @@ id=${{id:-$SLURM_JOB_ID}}
 _RUN = """\
 job={runs}/slurm-$id
 
-resume=
-if [ -e "$job/job.json" ]; then
-  resume=--resume # the job was here before
-fi
-
 # A step, since SLURM tells steps when a job has to leave, and the batch script too late.
 {step} \\
-  paceline run --engine slurm --job-dir "$job" {checkpoints}${{resume:+"$resume"}} \\
+  paceline run --engine slurm --job-dir "$job" --resume-if-begun {checkpoints}\\
   {words}
 """
 _HOST = """\

@@ -1,5 +1,6 @@
 """A job on a Ray cluster: what machines, actors and the launcher may do to it."""
 
+import re
 import shutil
 import subprocess
 import sys
@@ -149,7 +150,8 @@ def test_a_job_on_a_cluster_counts_exactly_and_leaves_nothing(
     assert "/code goes to the cluster: 1 file, " in job.said()
     within(10.0, "nothing is left", lambda: not running(of_it) and not agents(job))
     logs = {log.stem for log in job.job.logs.glob("*.log")}
-    assert {"server-0", "server-1", "trainer-0"} <= logs
+    assert {"server-0", "server-1"} <= logs
+    assert logs & {"trainer-0", "trainer-1"}, "one of them has said what came of it"
 
 
 def test_an_added_machine_takes_those_that_wait_and_a_killed_one_is_left_for_another(
@@ -158,7 +160,8 @@ def test_an_added_machine_takes_those_that_wait_and_a_killed_one_is_left_for_ano
     first = add(4)
     job = begin("--trainers", "2:4", "--servers", "1")
     wait_training(job)
-    assert "for a place in the cluster: trainers-3" in job.said()
+    one = re.compile(r"for a place in the cluster: trainers-\d$", re.MULTILINE)
+    within(UP_S, "one has no place", lambda: one.search(job.said()))
     before = set(roles(job))
 
     add(4)

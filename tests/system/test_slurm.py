@@ -74,7 +74,8 @@ class Submitted:
 
     def records(self) -> int:
         """Records that have counted."""
-        return max((event["records"] for event in self.events("progress")), default=0)
+        told = [*self.events("progress"), *self.events("closed")]
+        return max((event["records"] for event in told), default=0)
 
     def wait_state(self, *states: str, seconds: float = BEGIN_S) -> None:
         """Wait until it stands so; a failed one does not come to stand otherwise."""

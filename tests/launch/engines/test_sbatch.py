@@ -49,6 +49,15 @@ def test_a_run_is_kept_by_its_job_and_goes_on_after_a_requeue() -> None:
     assert 'scontrol requeue "$id"' in RUN
 
 
+def test_a_name_of_a_file_is_one_word_for_slurm() -> None:
+    batch = BATCH._replace(name="x\ntouch pwned #")
+
+    lines = run_script(batch, ["x.py"], has_checkpoints=False).splitlines()
+
+    assert "#SBATCH --job-name=x-touch-pwned-" in lines
+    assert not any(line.startswith("touch") for line in lines)
+
+
 def test_where_checkpoints_are_is_said_once() -> None:
     words = ["--checkpoints", "s3://bucket/cuts", "train.py"]
     assert run_script(BATCH, words, has_checkpoints=True).count("--checkpoints") == 1

@@ -3,6 +3,7 @@
 Pure.
 """
 
+import re
 import shlex
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -40,6 +41,8 @@ if [ "$code" -eq 75 ]; then
 fi
 exit "$code"
 """
+# Of a file's name, what would be more than a word there.
+_NOT_NAMES = re.compile(r"[^\w.+-]+", re.ASCII)
 _STEP = 'srun --nodes=1 --ntasks=1 --nodelist="$SLURMD_NODENAME" --overlap --cpu-bind=none'
 _CHECKPOINTS = '--checkpoints "$PWD/$job/checkpoints" '
 
@@ -94,7 +97,7 @@ def host_script(batch: BatchJob, join: str, words: Sequence[str]) -> str:
 
 def _head(batch: BatchJob, told: str) -> str:
     lines = [
-        f"--job-name={batch.name}",
+        f"--job-name={_NOT_NAMES.sub('-', batch.name)}",
         f"--nodes={batch.nodes}",
         "--ntasks-per-node=1",
         "--requeue",

@@ -47,6 +47,7 @@ from paceline.launch.job.environment import (
     KEPT_MEMORY,
     ROLE,
     SECRET,
+    SECRET_FILE,
     THREADS,
     Place,
     given_secret,

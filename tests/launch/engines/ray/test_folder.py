@@ -28,6 +28,15 @@ def test_what_a_job_and_others_have_made_stays_here(tmp_path: Path) -> None:
     assert told_upload(tmp_path, files).endswith("goes to the cluster: 3 files, 0.0 MB")
 
 
+def test_secrets_of_jobs_stay_here_wherever_they_lie(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path, "train.py", "out/a/job.json", "out/a/secret", "lib/my-secret")
+    monkeypatch.setenv("PACELINE_SECRET_FILE", str(tmp_path / "lib/my-secret"))
+
+    assert [one.path for one in files_to_upload(tmp_path)] == ["train.py"]
+
+
 def test_the_same_files_are_the_same_bytes(tmp_path: Path) -> None:
     write(tmp_path, "code/train.py", "code/run.sh")
     (tmp_path / "code/run.sh").chmod(0o755)

@@ -51,6 +51,8 @@ def test_the_wish_is_said_again_for_the_run_that_goes_on() -> None:
         *("--engine", "ray", "--trainers-per-host", "2"),
         *("--trainer-resources", "CPU=2,GPU=1", "--no-upload"),
     ]
+    exact = RayWish.of(1, "CPU=0.5,memory=17179869184", is_uploaded=True)
+    assert exact.options()[-1] == "CPU=0.5,memory=17179869184"
 
 
 @pytest.mark.parametrize("text", ["", "CPU", "CPU=", "CPU=0", "CPU=nan", "=1", "A=1,A=2"])

@@ -148,7 +148,11 @@ class RayCluster:
         errors = self._ray.exceptions
         try:
             found = self._ray.get(asked)
-        except errors.ActorDiedError as error:
+        except (
+            errors.ActorDiedError,
+            errors.ActorUnschedulableError,
+            errors.RuntimeEnvSetupError,
+        ) as error:
             return Dead(_why_dead(str(error)))
         except errors.RayError:
             return NoAnswer()

@@ -1,8 +1,8 @@
 """Which files of the working folder the machines of a cluster are given.
 
-All but what the job itself makes, and what others make from it: ``.git``, ``.venv``,
-``__pycache__``, and the folder ``runs``. They go through Ray's head, which keeps them in
-memory: so they are few, or refused.
+All but what jobs make, and what others make from it: ``.git``, ``.venv``, ``__pycache__``,
+the folder ``runs``, folders of jobs wherever they lie, and the file with the secret. They
+go through Ray's head, which keeps them in memory: so they are few, or refused.
 
 Waits: for the file system.
 """
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from paceline.errors import UsageError
-from paceline.launch.job import RUNS
+from paceline.launch.job import RUNS, SECRET_FILE, JobDir
 
 MOST_BYTES = 100 << 20
 MOST_FILES = 50_000
@@ -77,12 +77,20 @@ def pack(root: Path, files: list[PackedFile], archive: Path) -> None:
 
 
 def _files(root: Path) -> Iterator[PackedFile]:
+    named = os.environ.get(SECRET_FILE)
+    secret = None if named is None else Path(named).resolve()
     for folder, folders, names in os.walk(root):
         is_root = Path(folder) == root
         left_out = LEFT_OUT | {str(RUNS)} if is_root else LEFT_OUT
-        folders[:] = [name for name in folders if name not in left_out]
+        folders[:] = [
+            name
+            for name in folders
+            if name not in left_out and not JobDir(Path(folder, name)).config.exists()
+        ]
         for name in names:
             path = Path(folder, name)
+            if path.resolve() == secret:
+                continue
             try:
                 found = path.stat()
             except OSError:  # a link that leads nowhere

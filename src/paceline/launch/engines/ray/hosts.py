@@ -104,7 +104,9 @@ class RayHosts:
         """See `Brought`: actors that stay are ended, and their agents with them."""
         self._over.set()
         if self._thread.is_alive():
-            self._thread.join()
+            self._thread.join(LEAVE_S)
+        if self._thread.is_alive():  # Ray answers nobody: actors end with this process
+            return
         with suppress(Exception):  # where Ray is away, its actors end by themselves
             self._wait_gone()
         for actor in self._actors.values():

@@ -48,7 +48,7 @@ class RayWish(NamedTuple):
         if self.trainers_per_host != 1:
             words += ["--trainers-per-host", str(self.trainers_per_host)]
         if self.resources != (("CPU", 1.0),):
-            told = ",".join(f"{name}={amount:g}" for name, amount in self.resources)
+            told = ",".join(f"{name}={_told(amount)}" for name, amount in self.resources)
             words += ["--trainer-resources", told]
         return words if self.is_uploaded else [*words, "--no-upload"]
 
@@ -145,3 +145,8 @@ def parse_resources(text: str) -> tuple[tuple[str, float], ...]:
 def told_resources(resources: Mapping[str, float]) -> str:
     """Resources in words: ``CPU=2, GPU=1``."""
     return ", ".join(f"{name}={amount:g}" for name, amount in resources.items())
+
+
+def _told(amount: float) -> str:
+    """Exactly: bytes of memory have many digits."""
+    return str(int(amount)) if amount.is_integer() else str(amount)

@@ -1,5 +1,7 @@
 """A job on a Ray cluster: what machines, actors and the launcher may do to it."""
 
+import json
+import os
 import re
 import shutil
 import subprocess
@@ -134,18 +136,41 @@ def num_trainers(job: HostedJob) -> int:
     return 0 if stands is None else sum(p.role == "trainer" for p in stands.processes)
 
 
+def asked(join: str, cluster: Any) -> subprocess.CompletedProcess[str]:
+    """What a command of another process says of a job by its name."""
+    words = ["-m", "paceline.cli.main", "status", "--json", "--join", join]
+    environment = {**os.environ, "RAY_ADDRESS": cluster.address}
+    return subprocess.run(
+        [sys.executable, *words],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=UP_S,
+        check=False,
+    )
+
+
 def test_a_job_on_a_cluster_counts_exactly_and_leaves_nothing(
-    add: Callable[[int], Any], begin: Callable[..., HostedJob]
+    add: Callable[[int], Any], begin: Callable[..., HostedJob], cluster: Any
 ) -> None:
     add(2)
     add(2)
-    small = ("--records", "1600", "--epochs", "1")
+    small = ("--records", "4800", "--epochs", "1", "--sleep-ms", "60")
     job = begin("--trainers", "2", "--servers", "2", script=small)
 
     assert within(UP_S, "agents run", lambda: len(agents(job)) == 4)
     of_it = roles(job)
     told = " ".join(word for one in of_it for word in one.cmdline())
     assert job.secret.read_text() not in told
+    assert f"paceline status --join ray:{job.job.path.name}" in job.said()
+    wait_training(job)
+    stands = asked(f"ray:{job.job.path.name}", cluster)
+    assert {one["id"] for one in json.loads(stands.stdout)["processes"]} >= {"server-1"}
+    refused = asked("ray:another", cluster)
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert (
+        f"no such job runs on this cluster; ray:{job.job.path.name} does" in refused.stderr
+    )
     assert job.end()["exact"]
     assert "/code goes to the cluster: 1 file, " in job.said()
     within(10.0, "nothing is left", lambda: not running(of_it) and not agents(job))

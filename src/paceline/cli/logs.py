@@ -13,6 +13,7 @@ from typing import Annotated, Protocol, final
 
 import typer
 
+from paceline.cli.options import job_said
 from paceline.cli.streams import Sturdy
 from paceline.errors import UsageError
 from paceline.launch.job import (
@@ -25,7 +26,6 @@ from paceline.launch.job import (
     is_running,
     log_kind,
     log_sizes,
-    named_job,
     read_log,
 )
 from paceline.timing import SystemClock
@@ -66,7 +66,7 @@ def logs(
     if lines < 0:
         raise UsageError(f"--lines: expected at least 0, got {lines}")
     folder = Path(job_dir) if job_dir is not None else None
-    job = named_job(folder, join, find_job, is_plain=plain)
+    job = job_said(folder, join, find_job, is_plain=plain)
     source: _Source
     source = _FolderLogs(job) if isinstance(job, JobDir) else DoorLogs(job, SystemClock())
     # Ctrl-C is how following ends, and nothing has gone wrong then.

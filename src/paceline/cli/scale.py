@@ -6,13 +6,13 @@ from typing import Annotated
 
 import typer
 
+from paceline.cli.options import job_said
 from paceline.config import parse_pace
 from paceline.launch.job import (
     JOIN_HELP,
     PLAIN_HELP,
     call_until_done,
     find_running,
-    named_job,
     shown_name,
 )
 from paceline.messages.watching import ChangePace, Scale
@@ -29,7 +29,7 @@ def scale(
     plain: Annotated[bool, typer.Option("--plain", help=PLAIN_HELP)] = False,
 ) -> None:
     """Grow or shrink a running job; trainers that go finish their step first."""
-    job = named_job(job_dir, join, find_running, is_plain=plain)
+    job = job_said(job_dir, join, find_running, is_plain=plain)
     call_until_done(job, Scale(trainers=trainers), SystemClock(), _tell)
     print(f"{shown_name(job)}: scaled to {trainers} trainers")
 
@@ -58,7 +58,7 @@ def pace(
         wanted, folder = parse_pace(job_dir), None
     else:
         wanted, folder = parse_pace(pace), Path(job_dir)
-    job = named_job(folder, join, find_running, is_plain=plain)
+    job = job_said(folder, join, find_running, is_plain=plain)
     message = ChangePace(pace=wanted, part=part or "")
     call_until_done(job, message, SystemClock(), _tell)
     print(f"{shown_name(job)}: {f'part {part}' if part else 'all parts'} at {wanted}")

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from paceline.cli.options import job_said
 from paceline.errors import StoreError, TransportError, UsageError
 from paceline.launch.job import (
     JOIN_HELP,
@@ -20,7 +21,6 @@ from paceline.launch.job import (
     Wires,
     call_running,
     find_job,
-    named_job,
     resume_command,
     running_job,
 )
@@ -45,7 +45,7 @@ def status(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Show how a job stands, or how it ended."""
-    job = named_job(job_dir, join, find_job, is_plain=plain)
+    job = job_said(job_dir, join, find_job, is_plain=plain)
     ended = ended_view(job) if isinstance(job, JobDir) else None
     view = ended or running_view(job, SystemClock())
     if as_json:

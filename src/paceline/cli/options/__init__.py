@@ -2,21 +2,33 @@
 
 ::
 
+    jobs       which job a command is for
     machines   which other machines take part, and where they find this one
     places     where checkpoints lie
     seconds    durations as they are typed
+
+Each loads when it is asked for: `paceline status` needs to know of no engine.
 """
 
-from paceline.cli.options import machines
-from paceline.cli.options.machines import MachinesSaid, leading
-from paceline.cli.options.places import place_of_cuts
-from paceline.cli.options.seconds import parse_every, parse_seconds
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "MachinesSaid",
-    "leading",
-    "machines",
-    "parse_every",
-    "parse_seconds",
-    "place_of_cuts",
-]
+from paceline.lazy_names import loader
+
+if TYPE_CHECKING:
+    from paceline.cli.options import machines as machines
+    from paceline.cli.options.jobs import job_said
+    from paceline.cli.options.machines import MachinesSaid, leading
+    from paceline.cli.options.places import place_of_cuts
+    from paceline.cli.options.seconds import parse_every, parse_seconds
+
+_LAZY = {  # {name: the module that defines it}
+    "MachinesSaid": "paceline.cli.options.machines",
+    "job_said": "paceline.cli.options.jobs",
+    "leading": "paceline.cli.options.machines",
+    "parse_every": "paceline.cli.options.seconds",
+    "parse_seconds": "paceline.cli.options.seconds",
+    "place_of_cuts": "paceline.cli.options.places",
+}
+# Hidden from type checkers: a visible __getattr__ would make every misspelt name typed.
+if not TYPE_CHECKING:
+    __getattr__ = loader(__name__, _LAZY)

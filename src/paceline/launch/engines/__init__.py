@@ -19,7 +19,7 @@ from paceline.lazy_names import loader
 
 if TYPE_CHECKING:
     from paceline.launch.engines.engine import Brought, BroughtJob, Engine, NoEngine
-    from paceline.launch.engines.ray import RayWish, connect_ray
+    from paceline.launch.engines.ray import RayWish, connect_ray, ray_door
     from paceline.launch.engines.sbatch import BatchJob, host_script, run_script
     from paceline.launch.engines.slurm import slurm_engine
     from paceline.launch.engines.ssh import SshEngine, parse_hosts
@@ -35,6 +35,7 @@ _LAZY = {  # {name: the module that defines it}: a run needs one of them, or non
     "host_script": "paceline.launch.engines.sbatch",
     "run_script": "paceline.launch.engines.sbatch",
     "connect_ray": "paceline.launch.engines.ray",
+    "ray_door": "paceline.launch.engines.ray",
     "parse_hosts": "paceline.launch.engines.ssh",
     "slurm_engine": "paceline.launch.engines.slurm",
 }

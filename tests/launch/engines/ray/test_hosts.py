@@ -12,6 +12,7 @@ from paceline.errors import PREEMPTED_EXIT_CODE, JobFailed
 from paceline.launch.engines import BroughtJob
 from paceline.launch.engines.ray.agent import AgentSays
 from paceline.launch.engines.ray.cluster import Answer, Dead
+from paceline.launch.engines.ray.door import LetIn
 from paceline.launch.engines.ray.hosts import RayHosts
 from paceline.launch.engines.ray.wish import RayHost, RayWish, asked_hosts
 from paceline.launch.job import JobDir
@@ -36,6 +37,7 @@ class Played:
         self.why = ""
         self.ended: list[str] = []
         self.is_closed = False
+        self.told: LetIn | None = None
         self._numbers = itertools.count()
 
     def reserve(self, hosts: Sequence[RayHost]) -> object:
@@ -51,6 +53,10 @@ class Played:
         self.started.append(host.name)
         self.arguments[name] = arguments
         return host.name
+
+    def open_door(self, name: str, told: LetIn) -> str:
+        self.told = told
+        return name
 
     def look(self, actor: str, within_s: float, *, is_to_leave: bool) -> tuple[str, int]:
         assert within_s > 0
@@ -140,6 +146,15 @@ def test_actors_are_named_for_the_job_and_get_its_secret_as_an_argument(
     assert words[:5] == ["host", "--join", "10.0.0.1:7070", "--name", "trainers-1"]
     assert words[5:10] == ["--plain", "--servers", "0", "--trainers", "1"]
     assert "--end-with-stdin" in words
+
+
+def test_where_the_job_lets_in_is_left_with_the_cluster(
+    begin: Callable[[], Brought],
+) -> None:
+    job = begin()
+
+    assert job.cluster.told == LetIn("10.0.0.1:7070", SECRET.text(), True)
+    job.told("from any machine of the cluster: paceline status --join ray:")
 
 
 def test_an_agent_that_ends_is_started_again(begin: Callable[[], Brought]) -> None:

@@ -5,6 +5,7 @@ What Ray itself raises while it is away is no news of any host: it is asked agai
 Waits: `RayCluster.answers`, as long as it is told; for Ray, with its own bounds.
 """
 
+import itertools
 import os
 import socket
 import tempfile
@@ -14,6 +15,7 @@ from typing import Any, NamedTuple, final
 
 from paceline.errors import UsageError
 from paceline.launch.engines.ray.agent import AgentActor, AgentSays
+from paceline.launch.engines.ray.door import DoorActor, LetIn, door_options
 from paceline.launch.engines.ray.folder import files_to_upload, pack, told_upload
 from paceline.launch.engines.ray.wish import RayHost, actor_options
 
@@ -46,6 +48,7 @@ class RayCluster:
         """Ask by Ray's own module, which is connected."""
         self._ray = ray
         self._groups: list[Handle] = []
+        self._door: Handle = None  # ends with the last who holds it
 
     @property
     def node_ip(self) -> str:
@@ -96,6 +99,39 @@ class RayCluster:
             **options,
         )
         return actor.remote(*arguments)
+
+    def open_door(self, name: str, told: LetIn) -> str:
+        """Leave with the cluster where a job lets in; by which name it is asked for.
+
+        Another job may have that name already: then it is another, which is told.
+        """
+        for number in itertools.count(1):
+            shown = name if number == 1 else f"{name}-{number}"
+            options = door_options(shown, NAMESPACE)
+            try:
+                self._door = self._ray.remote(DoorActor).options(**options).remote(told)
+            except ValueError:  # Ray's word for a name that is taken
+                continue
+            return shown
+        raise AssertionError("numbers do not end")
+
+    def named(self, prefix: str) -> list[str]:
+        """What follows the prefix in names of actors."""
+        names = self._ray.util.list_named_actors()
+        return [one.removeprefix(prefix) for one in names if one.startswith(prefix)]
+
+    def told_by(self, actor: str, namespace: str, within_s: float) -> LetIn:
+        """What the actor of a name tells.
+
+        Raises:
+            LookupError: there is none, or it does not answer in time.
+        """
+        try:
+            found = self._ray.get_actor(actor, namespace=namespace)
+            told: LetIn = self._ray.get(found.tell.remote(), timeout=within_s)
+        except (ValueError, self._ray.exceptions.RayError) as error:
+            raise LookupError(actor) from error
+        return told
 
     def look(self, actor: Handle, within_s: float, *, is_to_leave: bool) -> Handle:
         """Ask an actor how its agent is; the answer comes by `answers`."""

@@ -21,6 +21,7 @@ from paceline.launch.engines.children import host_words
 from paceline.launch.engines.engine import BroughtJob
 from paceline.launch.engines.ray.agent import AgentSays
 from paceline.launch.engines.ray.cluster import Answer, Dead, Handle, NoAnswer, RayCluster
+from paceline.launch.engines.ray.door import LetIn
 from paceline.launch.engines.ray.standing import Standing, WaitingPlaces, who_yields
 from paceline.launch.engines.ray.wish import RayHost, server_host
 from paceline.launch.processes import describe_exit
@@ -81,6 +82,11 @@ class RayHosts:
         self._job.say(
             f"paceline: Ray is asked for {len(servers)} hosts for servers and {others} for "
             f"trainers; they are the actors {self._prefix}/..."
+        )
+        told = LetIn(join, self._job.secret.text(), "--plain" in self._job.words)
+        name = self._cluster.open_door(self._job.folder.path.name, told)
+        self._job.say(
+            f"paceline: from any machine of the cluster: paceline status --join ray:{name}"
         )
         self._thread.start()
 

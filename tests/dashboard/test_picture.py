@@ -84,6 +84,19 @@ def test_a_coordinator_that_is_silent_is_seen_to_be() -> None:
     assert picture.now(8.5, is_silent=True)["head"]["silent_s"] == 7.5
 
 
+def test_why_nobody_answers_is_told_until_somebody_does() -> None:
+    picture = Picture("job")
+    picture.now(1.0)
+    picture.note_unheard("nobody is there")
+
+    head = picture.now(4.5, is_silent=True)["head"]
+    assert (head["trouble"], head["silent_s"]) == ("nobody is there", 3.5)
+    assert head["state"] == "not heard of"
+
+    picture.note_status(standing(), 5.0)
+    assert picture.now(5.0)["head"]["trouble"] is None
+
+
 def test_before_anything_is_heard_nothing_is_made_up() -> None:
     now = Picture("job").now(0.0)
 

@@ -19,7 +19,7 @@ import msgspec
 from paceline.dashboard.metrics import exposition
 from paceline.dashboard.picture import Picture
 from paceline.dashboard.tail import Tail
-from paceline.errors import PacelineError
+from paceline.errors import PacelineError, UsageError
 from paceline.launch.job import (
     OBSERVER,
     JobDir,
@@ -27,7 +27,9 @@ from paceline.launch.job import (
     Wires,
     call_running,
     running_job,
+    shown_name,
 )
+from paceline.messages.shared import Refusal
 from paceline.messages.watching import AskStatus, JobStatus
 from paceline.timing import Clock
 
@@ -104,23 +106,45 @@ class Observer:
             now = self._picture.now(self._told_s, is_silent=self._is_silent)
         self._beat = PageBeat(self._beat.number + 1, msgspec.json.encode(now))
 
+    @property
+    def is_over(self) -> bool:
+        """Whether the job has ended, as far as its folder has been read."""
+        return self._is_over
+
+    def ask(self) -> None:
+        """Ask how the job stands; what goes wrong is a part of the picture, too.
+
+        Raises:
+            UsageError: there is no job that runs.
+            TransportError: it does not answer.
+        """
+        if self._asked_s is None:
+            self._asked_s = self._clock.now_s()
+        try:
+            status = self._status()
+        except PacelineError as error:
+            with self._lock:
+                self._picture.note_unheard(str(error))
+            raise
+        with self._lock:
+            self._picture.note_status(status, self._clock.now_s())
+        self._asked_s = None
+
     def _ask(self) -> None:
         while not self._stop.is_set() and not self._is_over:
-            if self._asked_s is None:
-                self._asked_s = self._clock.now_s()
-            with suppress(PacelineError):  # that it is silent is seen
-                if (status := self._status()) is not None:
-                    with self._lock:
-                        self._picture.note_status(status, self._clock.now_s())
-                self._asked_s = None
+            with suppress(PacelineError):  # the picture tells it
+                self.ask()
             self._stop.wait(EVERY_S)
 
-    def _status(self) -> JobStatus | None:
+    def _status(self) -> JobStatus:
         running = running_job(self._job, self._clock)
         if running is None:
-            return None
+            raise UsageError(f"{shown_name(self._job)} holds no job that runs")
         answer = call_running(running, OBSERVER, AskStatus(), Wires.observe, self._clock)
-        return answer if isinstance(answer, JobStatus) else None
+        if isinstance(answer, JobStatus):
+            return answer
+        told = answer.text if isinstance(answer, Refusal) else f"got {answer}"
+        raise UsageError(f"{shown_name(self._job)} does not say how it stands: {told}")
 
     def _tell(self) -> None:
         while not self._stop.is_set():

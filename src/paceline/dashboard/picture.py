@@ -48,7 +48,8 @@ class Picture:
         self._cut_s: float | None = None
         self._progress: tuple[float, int] | None = None
         self._status: JobStatus | None = None
-        self._heard_s = 0.0  # by the observer's clock
+        self._heard_s: float | None = None  # by the observer's clock; at first: since when
+        self._unheard = ""  # why no status came since
         self._ended: dict[str, Any] | None = None
 
     def note_event(self, event: Facts) -> None:
@@ -80,8 +81,12 @@ class Picture:
 
     def note_status(self, status: JobStatus, now_s: float) -> None:
         """Take note of how the job stands."""
-        self._status, self._heard_s = status, now_s
+        self._status, self._heard_s, self._unheard = status, now_s, ""
         self._rate.note(status, now_s)
+
+    def note_unheard(self, why: str) -> None:
+        """A question was in vain; that is told until a status comes."""
+        self._unheard = why
 
     def note_end(self, summary: Facts, status: JobStatus | None) -> None:
         """The job is over: how it ended, and how it stood then, if that is known."""
@@ -93,9 +98,11 @@ class Picture:
     def now(self, now_s: float, *, is_silent: bool = False) -> Facts:
         """All but the curves; ``is_silent``: an answer is overdue."""
         status = self._status
+        if self._heard_s is None:
+            self._heard_s = now_s
         processes = () if status is None or self._ended else status.processes
         return {
-            "head": self._head(now_s if is_silent else None),
+            "head": self._head(now_s - self._heard_s if is_silent else None),
             "queue": None if status is None else _queue(status),
             "waits": _waits(processes),
             "rounds": self._rounds.as_list(),
@@ -145,7 +152,7 @@ class Picture:
             series = self._curves[name] = Series(smoothed_s)
         series.add(self._at_s, value)
 
-    def _head(self, silent_at_s: float | None) -> Facts:
+    def _head(self, silent_s: float | None) -> Facts:
         status, ended = self._status, self._ended
         head: Facts = {"name": self._name, "state": "not heard of", "silent_s": None}
         if status is not None:
@@ -167,8 +174,10 @@ class Picture:
                 "timeline": status.timeline,
                 "cut": status.cut,
             }
-        if silent_at_s is not None and status is not None:
-            head["silent_s"] = round(silent_at_s - self._heard_s, 1)
+        if silent_s is not None:
+            head["silent_s"] = round(silent_s, 1)
+        if self._unheard:
+            head["trouble"] = self._unheard
         if self._cut_s is not None:
             head["cut_age_s"] = round(self._at_s - self._cut_s)
         if ended is not None:
@@ -178,6 +187,7 @@ class Picture:
                 "rate": ended.get("records_per_second"),
                 "seconds": ended.get("seconds"),
                 "silent_s": None,
+                "trouble": None,
                 "is_over": True,
             }
         return head

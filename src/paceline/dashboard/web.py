@@ -13,6 +13,7 @@ import asyncio
 import secrets
 import socket
 from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from importlib import resources
 from typing import TYPE_CHECKING, Any, NamedTuple, final
 
@@ -20,7 +21,7 @@ import msgspec
 
 from paceline.dashboard.door import HEADERS, PageVisit, VisitError, admit, cookie_name
 from paceline.dashboard.observer import Known, Observer
-from paceline.errors import UsageError
+from paceline.errors import PacelineError, UsageError
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
@@ -186,8 +187,15 @@ class Doorkeeper:
 
 
 def report_of(observer: Observer) -> str:
-    """The page with all that is known as one HTML file, which needs nothing else."""
+    """The page with all that is known as one HTML file, which needs nothing else.
+
+    A job that runs is asked once how it stands.
+    """
     observer.look()
+    if not observer.is_over:
+        with suppress(PacelineError):  # the picture tells it
+            observer.ask()
+        observer.look()
     curves = msgspec.json.encode(observer.curves({}))
     told = b'{"now":' + observer.beat.now + b',"curves":' + curves + b"}"
     data = told.decode().replace("<", "\\u003c")  # nothing in it ends the element

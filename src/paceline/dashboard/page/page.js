@@ -53,7 +53,8 @@ function showHead(head, waits, straggler) {
     const s = straggler, share = Math.round(100 * s.lost_s / s.lasted_s);
     told = `${s.trainer} came last to ${s.times} of the last ${s.rounds} rounds: ${share} % of their time was waiting for it, ${lasting(s.ever_s)} so far; sync:backup=1 would not wait`;
   }
-  $("answer").textContent = told || (head.is_over ? "" : "nobody is waited for");
+  const is_known = !silent && !head.is_over && head.state !== "not heard of";
+  $("answer").textContent = told || (is_known ? "nobody is waited for" : "");
   const share = head.total ? head.records / head.total : 0;
   $("done").value = head.is_over && head.state !== "failed" ? 1 : share;
   const facts = [

@@ -7,10 +7,12 @@ from typing import Any
 import pytest
 
 from paceline.dashboard import Observer
+from paceline.dashboard.picture import Picture
 from paceline.errors import UsageError
 from paceline.events import EventLog
 from paceline.launch.job import JobDir
 from paceline.timing import SystemClock
+from tests.dashboard.test_picture import standing
 
 
 def head_of(observer: Observer) -> dict[str, Any]:
@@ -36,3 +38,33 @@ def test_a_job_that_runs_no_more_says_so(tmp_path: Path) -> None:
 
     assert "holds no job that runs" in head_of(observer)["trouble"]
     observer.close()
+
+
+def test_a_job_that_is_resumed_is_over_no_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = JobDir(tmp_path)
+    log = EventLog(job.events)
+    log.write("RunBegun", {})
+    job.summary.write_text('{"status": "failed", "reason": "why"}')
+    observer = Observer(job, "job", SystemClock())
+    assert head_of(observer)["state"] == "failed"
+    assert observer.is_over
+
+    job.summary.unlink()
+    assert head_of(observer)["state"] == "not heard of"
+
+    monkeypatch.setattr(Observer, "_status", lambda _: standing())
+    observer.ask()
+    assert head_of(observer)["state"] == "running"
+    assert b"paceline_up 1.0" in observer.metrics()
+    observer.close()
+
+
+def test_a_run_that_begins_after_an_end_is_no_end() -> None:
+    picture = Picture("job")
+    picture.note_end({"status": "failed"}, None)
+
+    picture.note_event({"t": 1.0, "event": "RunBegun", "cut": 2})
+
+    assert not picture.is_over

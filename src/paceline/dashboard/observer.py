@@ -58,7 +58,7 @@ class Observer:
         self._picture = Picture(name)  # guarded by the lock
         self._lock = threading.Lock()
         self._stop = threading.Event()
-        self._is_over = False
+        self._summary: dict[str, object] | None = None  # that was told last
         self._asked_s: float | None = None  # since when an answer is waited for
         self._told_s, self._is_silent = 0.0, False  # of the last beat
         self._tail = Tail(job.events) if isinstance(job, JobDir) else None
@@ -109,7 +109,7 @@ class Observer:
     @property
     def is_over(self) -> bool:
         """Whether the job has ended, as far as its folder has been read."""
-        return self._is_over
+        return self._picture.is_over
 
     def ask(self) -> None:
         """Ask how the job stands; what goes wrong is a part of the picture, too.
@@ -131,9 +131,12 @@ class Observer:
         self._asked_s = None
 
     def _ask(self) -> None:
-        while not self._stop.is_set() and not self._is_over:
-            with suppress(PacelineError):  # the picture tells it
-                self.ask()
+        while not self._stop.is_set():
+            if self.is_over:  # it may be resumed
+                self._asked_s = None
+            else:
+                with suppress(PacelineError):  # the picture tells it
+                    self.ask()
             self._stop.wait(EVERY_S)
 
     def _status(self) -> JobStatus:
@@ -156,7 +159,7 @@ class Observer:
     def _seems_silent(self) -> bool:
         asked_s = self._asked_s
         is_late = asked_s is not None and self._clock.now_s() - asked_s > SILENT_S
-        return is_late and not self._is_over
+        return is_late and not self.is_over
 
     def _read(self) -> None:
         while self._tail is not None and (events := self._tail.read()):
@@ -167,11 +170,16 @@ class Observer:
         self._look_for_end()
 
     def _look_for_end(self) -> None:
-        if self._is_over or not isinstance(self._job, JobDir):
+        if not isinstance(self._job, JobDir):
             return
         with suppress(PacelineError):  # a file is damaged: it is as if it were not there
             summary = self._job.read_summary()
-            if summary is not None:
-                with self._lock:
-                    self._picture.note_end(summary, self._job.read_status())
-                self._is_over = True
+            if summary == self._summary:
+                return
+            status = None if summary is None else self._job.read_status()
+            with self._lock:
+                if summary is None:
+                    self._picture.note_begun_again()
+                else:
+                    self._picture.note_end(summary, status)
+            self._summary = summary

@@ -74,10 +74,8 @@ class Picture:
                     self._curve(str(metric), float(value), SMOOTHED_S)
         elif name == "RoundCommitted":
             self._rounds.add(self._at_s, event)
-        elif name == "CutCommitted":
-            self._cut_s = self._at_s
-        elif name == "closed":
-            self._lanes.close(self._at_s)
+        else:
+            self._note_course(name)
 
     def note_status(self, status: JobStatus, now_s: float) -> None:
         """Take note of how the job stands."""
@@ -94,6 +92,17 @@ class Picture:
         self._lanes.close(self._at_s)
         if status is not None:
             self._status = status
+
+    def note_begun_again(self) -> None:
+        """A job that was over is resumed: how it stands is yet to be heard."""
+        if self._ended is not None:
+            self._ended = self._status = self._heard_s = self._progress = None
+            self._unheard, self._rate = "", Rate()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the job has ended, and was not resumed."""
+        return self._ended is not None
 
     def now(self, now_s: float, *, is_silent: bool = False) -> Facts:
         """All but the curves; ``is_silent``: an answer is overdue."""
@@ -130,11 +139,18 @@ class Picture:
 
     def figures(self, *, is_silent: bool = False) -> Figures:
         """What programs read; ``is_silent``: an answer is overdue."""
-        is_over = self._ended is not None
-        waited_s = self._rounds.lost_s
+        waited_s = dict(self._rounds.lost_s)
         return Figures(
-            self._name, self._status, is_silent, is_over, self._tally, dict(waited_s)
+            self._name, self._status, is_silent, self.is_over, self._tally, waited_s
         )
+
+    def _note_course(self, name: str) -> None:
+        if name == "CutCommitted":
+            self._cut_s = self._at_s
+        elif name == "RunBegun":
+            self.note_begun_again()
+        elif name == "closed":
+            self._lanes.close(self._at_s)
 
     def _note_progress(self, event: Facts) -> None:
         records, last = int(event["records"]), self._progress

@@ -68,3 +68,17 @@ def test_a_run_that_begins_after_an_end_is_no_end() -> None:
     picture.note_event({"t": 1.0, "event": "RunBegun", "cut": 2})
 
     assert not picture.is_over
+
+
+def test_neither_a_strange_line_nor_a_bad_file_ends_the_telling(tmp_path: Path) -> None:
+    job = JobDir(tmp_path)
+    job.events.write_text('{"t": 1, "event": "log", "numbers": 7}\n')
+    observer = Observer(job, "job", SystemClock())
+    assert head_of(observer)["name"] == "job"
+    observer.close()
+
+    job.events.unlink()
+    job.events.mkdir()
+    observer = Observer(job, "job", SystemClock())
+    assert "the events cannot be read" in head_of(observer)["trouble"]
+    observer.close()

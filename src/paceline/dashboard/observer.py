@@ -38,6 +38,8 @@ LOOK_EVERY_S = 0.2
 SILENT_S = 0.5  # an answer takes milliseconds
 CLOSE_S = 6.0  # longer than an answer is waited for
 
+STRANGE = (ArithmeticError, AttributeError, KeyError, TypeError, ValueError)  # of events
+
 Known = dict[str, tuple[int, int]]  # how much of which curve
 
 
@@ -162,12 +164,19 @@ class Observer:
         return is_late and not self.is_over
 
     def _read(self) -> None:
+        try:
+            self._read_events()
+            self._picture.note_unread("")
+        except OSError as error:
+            self._picture.note_unread(f"the events cannot be read: {error}")
+        self._look_for_end()
+
+    def _read_events(self) -> None:
         while self._tail is not None and (events := self._tail.read()):
             with self._lock:
                 for event in events:
-                    with suppress(ArithmeticError, KeyError, TypeError, ValueError):
+                    with suppress(*STRANGE):
                         self._picture.note_event(event)
-        self._look_for_end()
 
     def _look_for_end(self) -> None:
         if not isinstance(self._job, JobDir):

@@ -50,13 +50,15 @@ class Picture:
         self._status: JobStatus | None = None
         self._heard_s: float | None = None  # by the observer's clock; at first: since when
         self._unheard = ""  # why no status came since
+        self._unread = ""  # why no events come
         self._ended: dict[str, Any] | None = None
 
     def note_event(self, event: Facts) -> None:
         """Take note of a line of ``events.jsonl``.
 
         Raises:
-            ArithmeticError, KeyError, TypeError, ValueError: it is none that is known.
+            ArithmeticError, AttributeError, KeyError, TypeError, ValueError: it is none
+                that is known.
         """
         t, name = float(event["t"]), str(event["event"])
         if self._start_t is None:
@@ -85,6 +87,10 @@ class Picture:
     def note_unheard(self, why: str) -> None:
         """A question was in vain; that is told until a status comes."""
         self._unheard = why
+
+    def note_unread(self, why: str) -> None:
+        """Events cannot be read; empty: they can."""
+        self._unread = why
 
     def note_end(self, summary: Facts, status: JobStatus | None) -> None:
         """The job is over: how it ended, and how it stood then, if that is known."""
@@ -192,8 +198,8 @@ class Picture:
             }
         if silent_s is not None:
             head["silent_s"] = round(silent_s, 1)
-        if self._unheard:
-            head["trouble"] = self._unheard
+        if self._unheard or self._unread:
+            head["trouble"] = self._unheard or self._unread
         if self._cut_s is not None:
             head["cut_age_s"] = round(self._at_s - self._cut_s)
         if ended is not None:
@@ -203,7 +209,7 @@ class Picture:
                 "rate": ended.get("records_per_second"),
                 "seconds": ended.get("seconds"),
                 "silent_s": None,
-                "trouble": None,
+                "trouble": self._unread or None,
                 "is_over": True,
             }
         return head

@@ -240,6 +240,16 @@ if (saved) {
 } else {
   const source = new EventSource("beats");
   source.addEventListener("open", () => curves.forEach((one) => { one.data = [[], []]; }));
-  source.addEventListener("beat", (event) => { const told = JSON.parse(event.data); show(told.now, told.curves); });
-  source.addEventListener("error", () => { $("silent").hidden = false; $("silent").textContent = "the dashboard itself does not answer"; });
+  let beat_ms = performance.now();
+  const complain = (text) => { $("silent").hidden = false; $("silent").textContent = text; };
+  source.addEventListener("beat", (event) => {
+    beat_ms = performance.now();
+    const told = JSON.parse(event.data);
+    show(told.now, told.curves);
+  });
+  source.addEventListener("error", () => complain("the dashboard itself does not answer"));
+  setInterval(() => {
+    const s = (performance.now() - beat_ms) / 1000;
+    if (s > 5) complain(`no beat of the dashboard for ${lasting(s)}`);
+  }, 1000);
 }

@@ -147,3 +147,22 @@ def test_a_clock_that_is_set_back_moves_nothing_back() -> None:
     )
 
     assert picture.now(0.0)["marks"] == [[0.0, "cut", "checkpoint 1 is durable"]]
+
+
+@pytest.mark.parametrize(("pace", "has_backup"), [("sync", False), ("sync:backup=1", True)])
+def test_a_pace_that_does_not_wait_is_not_advised_again(
+    pace: str, has_backup: bool
+) -> None:
+    fields = {
+        "part": 0,
+        "contributions": [{"trainer": "trainer-0"}, {"trainer": "trainer-1"}],
+        "came_s": [0.0, 0.5],
+    }
+    picture = events(*((float(n), "RoundCommitted", fields) for n in range(20)))
+    picture.note_status(standing(pace=pace), 1.0)
+    assert picture.now(1.0)["straggler"]["has_backup"] is has_backup
+
+    picture.note_event({"t": 21.0, "event": "PaceChanged", "paces": {"0": "async"}})
+
+    now = picture.now(1.0)
+    assert (now["straggler"], now["rounds"]) == (None, [])

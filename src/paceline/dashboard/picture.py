@@ -121,7 +121,7 @@ class Picture:
             "queue": None if status is None else _queue(status),
             "waits": _waits(processes),
             "rounds": self._rounds.as_list(),
-            "straggler": None if self._ended else self._rounds.straggler(),
+            "straggler": None if self._ended else self._straggler(),
             "roles": _roles(processes),
             "more_roles": max(0, len(processes) - MOST_ROLES),
             "clocks": _clocks(processes, "" if status is None else status.pace),
@@ -150,10 +150,19 @@ class Picture:
             self._name, self._status, is_silent, self.is_over, self._tally, waited_s
         )
 
+    def _straggler(self) -> Facts | None:
+        """With whether the pace waits for it: one with backups does not."""
+        told = self._rounds.straggler(self._at_s)
+        pace = "" if self._status is None else self._status.pace
+        return None if told is None else told | {"has_backup": "backup=" in pace}
+
     def _note_course(self, name: str) -> None:
         if name == "CutCommitted":
             self._cut_s = self._at_s
+        elif name == "PaceChanged":
+            self._rounds.clear()
         elif name == "RunBegun":
+            self._rounds.clear()
             self.note_begun_again()
         elif name == "closed":
             self._lanes.close(self._at_s)

@@ -50,8 +50,9 @@ function showHead(head, waits, straggler) {
       : `${first.by}: ${first.reason}, for ${lasting(first.since_s)}`;
   }
   if (!told && straggler) {
+    const advice = straggler.has_backup ? "" : "; sync:backup=1 would not wait";
     const s = straggler, share = Math.round(100 * s.lost_s / s.lasted_s);
-    told = `${s.trainer} came last to ${s.times} of the last ${s.rounds} rounds: ${share} % of their time was waiting for it, ${lasting(s.ever_s)} so far; sync:backup=1 would not wait`;
+    told = `${s.trainer} came last to ${s.times} of the last ${s.rounds} rounds: ${share} % of their time was waiting for it, ${lasting(s.ever_s)} so far${advice}`;
   }
   const is_known = !silent && !head.is_over && head.state !== "not heard of";
   $("answer").textContent = told || (is_known ? "nobody is waited for" : "");

@@ -166,3 +166,15 @@ def test_a_pace_that_does_not_wait_is_not_advised_again(
 
     now = picture.now(1.0)
     assert (now["straggler"], now["rounds"]) == (None, [])
+
+
+def test_time_goes_on_while_nothing_happens_until_the_job_is_over() -> None:
+    picture = events((100.0, "RunBegun", {}), (110.0, "CutCommitted", {"cut": 1}))
+    assert picture.now(0.0, wall_t=500.0)["at_s"] == 10.0
+
+    picture.note_status(standing(), 0.0)
+    now = picture.now(0.0, wall_t=150.0)
+    assert (now["at_s"], now["head"]["cut_age_s"]) == (50.0, 40)
+
+    picture.note_end({"status": "trained"}, None)
+    assert picture.now(0.0, wall_t=900.0)["at_s"] == 10.0

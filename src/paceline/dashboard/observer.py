@@ -11,6 +11,7 @@ Waits: two threads of its own, for the coordinator (with a bound) and for the fi
 """
 
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, NamedTuple, final
 
@@ -31,7 +32,7 @@ from paceline.launch.job import (
 )
 from paceline.messages.shared import Refusal
 from paceline.messages.watching import AskStatus, JobStatus
-from paceline.timing import Clock
+from paceline.timing import Clock, wall_time_s
 
 EVERY_S = 1.0
 LOOK_EVERY_S = 0.2
@@ -54,9 +55,15 @@ class PageBeat(NamedTuple):
 class Observer:
     """A job that is looked at."""
 
-    def __init__(self, job: JobDir | JobDoor, name: str, clock: Clock) -> None:
-        """Nothing is asked yet."""
-        self._job, self._clock = job, clock
+    def __init__(
+        self,
+        job: JobDir | JobDoor,
+        name: str,
+        clock: Clock,
+        wall_time_s: Callable[[], float] = wall_time_s,
+    ) -> None:
+        """Nothing is asked yet; ``wall_time_s`` is the clock that events are written by."""
+        self._job, self._clock, self._wall_time_s = job, clock, wall_time_s
         self._picture = Picture(name)  # guarded by the lock
         self._lock = threading.Lock()
         self._stop = threading.Event()
@@ -105,7 +112,9 @@ class Observer:
         self._read()
         self._told_s, self._is_silent = self._clock.now_s(), self._seems_silent()
         with self._lock:
-            now = self._picture.now(self._told_s, is_silent=self._is_silent)
+            now = self._picture.now(
+                self._told_s, is_silent=self._is_silent, wall_t=self._wall_time_s()
+            )
         self._beat = PageBeat(self._beat.number + 1, msgspec.json.encode(now))
 
     @property

@@ -45,6 +45,7 @@ class Picture:
         self._rate = Rate()
         self._start_t: float | None = None
         self._at_s = 0.0  # of the last event
+        self._now_s = 0.0  # of the last look, or event
         self._cut_s: float | None = None
         self._progress: tuple[float, int] | None = None
         self._status: JobStatus | None = None
@@ -95,6 +96,7 @@ class Picture:
     def note_end(self, summary: Facts, status: JobStatus | None) -> None:
         """The job is over: how it ended, and how it stood then, if that is known."""
         self._ended = summary
+        self._now_s = self._at_s
         self._lanes.close(self._at_s)
         if status is not None:
             self._status = status
@@ -110,9 +112,19 @@ class Picture:
         """Whether the job has ended, and was not resumed."""
         return self._ended is not None
 
-    def now(self, now_s: float, *, is_silent: bool = False) -> Facts:
-        """All but the curves; ``is_silent``: an answer is overdue."""
+    def now(
+        self, now_s: float, *, is_silent: bool = False, wall_t: float | None = None
+    ) -> Facts:
+        """All but the curves; ``is_silent``: an answer is overdue.
+
+        ``wall_t``, in seconds since 1970, lets the time line of a job that was heard of go
+        on while nothing happens; one that is over, or was never heard of, ends with its
+        last event.
+        """
         status = self._status
+        lives = status is not None and self._ended is None
+        if wall_t is not None and self._start_t is not None and lives:
+            self._now_s = max(self._now_s, wall_t - self._start_t)
         if self._heard_s is None:
             self._heard_s = now_s
         processes = () if status is None or self._ended else status.processes
@@ -128,7 +140,7 @@ class Picture:
             "lanes": self._lanes.as_list(),
             "lanes_left_out": self._lanes.left_out,
             "marks": [list(mark) for mark in self._lanes.marks],
-            "at_s": round(self._at_s, 2),
+            "at_s": round(max(self._at_s, self._now_s), 2),
         }
 
     def curves(self, known: dict[str, tuple[int, int]]) -> dict[str, Any]:
@@ -152,7 +164,7 @@ class Picture:
 
     def _straggler(self) -> Facts | None:
         """With whether the pace waits for it: one with backups does not."""
-        told = self._rounds.straggler(self._at_s)
+        told = self._rounds.straggler(max(self._at_s, self._now_s))
         pace = "" if self._status is None else self._status.pace
         return None if told is None else told | {"has_backup": "backup=" in pace}
 
@@ -210,7 +222,7 @@ class Picture:
         if self._unheard or self._unread:
             head["trouble"] = self._unheard or self._unread
         if self._cut_s is not None:
-            head["cut_age_s"] = round(self._at_s - self._cut_s)
+            head["cut_age_s"] = round(max(self._at_s, self._now_s) - self._cut_s)
         if ended is not None:
             head |= {
                 "state": ended.get("status", "ended"),

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from paceline.dashboard.picture import MOST_OWN, MOST_ROLES, Picture
+from paceline.dashboard.picture import MOST_CURVES, MOST_OWN, MOST_ROLES, Picture
 from paceline.messages.waits import Wait
 from paceline.messages.watching import JobStatus, ProcessStatus
 from tests.watch.test_progress import status
@@ -178,3 +178,17 @@ def test_time_goes_on_while_nothing_happens_until_the_job_is_over() -> None:
 
     picture.note_end({"status": "trained"}, None)
     assert picture.now(0.0, wall_t=900.0)["at_s"] == 10.0
+
+
+def test_the_rate_has_a_curve_however_much_is_logged() -> None:
+    numbers = {f"number-{n}": 1.0 for n in range(2 * MOST_CURVES)}
+    picture = events(
+        (1.0, "log", {"numbers": numbers}),
+        (2.0, "progress", {"records": 0}),
+        (3.0, "progress", {"records": 500}),
+    )
+
+    curves = picture.curves({})
+
+    assert "records/s" in curves
+    assert len(curves) == MOST_CURVES + 1

@@ -26,6 +26,7 @@ from paceline.watch.pulse import Rate, waited_for, worked_off
 
 MOST_ROLES = 24  # in the table; of more, those that are waited for, wait, or are slow
 MOST_CURVES = 16  # numbers that scripts log
+RATE = "records/s"  # has a curve beside them
 SMOOTHED_S = 0.25  # numbers that are logged within are one point
 MOST_OWN = 12  # trainers that have curves of their own
 
@@ -185,12 +186,12 @@ class Picture:
         if last is None or self._at_s <= last[0]:
             return
         rate = max(0, records - last[1]) / (self._at_s - last[0])
-        self._curve("records/s", rate)
+        self._curve(RATE, rate)
 
     def _curve(self, name: str, value: float, smoothed_s: float = 0.0) -> None:
         series = self._curves.get(name)
         if series is None:
-            if len(self._curves) > MOST_CURVES:
+            if name != RATE and len(self._curves.keys() - {RATE}) >= MOST_CURVES:
                 return
             series = self._curves[name] = Series(smoothed_s)
         series.add(self._at_s, value)

@@ -176,6 +176,7 @@ function showLanes(now) {
     svg.append(draw("text", { x: at(end * n / 4), y: floor + 18, class: "soft", "text-anchor": n === 4 ? "end" : n ? "middle" : "start" }, lasting(end * n / 4, end)));
   }
   $("lanes").replaceChildren(svg);
+  $("more-lanes").textContent = now.lanes_left_out ? `and ${number.format(now.lanes_left_out)} more roles` : "";
   const told = now.marks.filter(([, kind]) => kind !== "cut").map(([s, , text]) => [s, text]);
   for (const lane of lanes) for (const [, stop, how, why] of lane.spans) if (how === "died") told.push([stop, `${lane.id} died (${why})`]);
   told.sort((a, b) => b[0] - a[0]);

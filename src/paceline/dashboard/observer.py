@@ -104,7 +104,9 @@ class Observer:
     def metrics(self) -> bytes:
         """What Prometheus reads."""
         with self._lock:
-            figures = self._picture.figures(is_silent=self._is_silent)
+            figures = self._picture.figures(
+                is_silent=self._is_silent, has_events=self._tail is not None
+            )
             return exposition(figures)
 
     def look(self) -> None:

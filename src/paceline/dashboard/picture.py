@@ -156,12 +156,11 @@ class Picture:
                 known[name] = (points.halvings, points.first + len(points.seconds))
         return told
 
-    def figures(self, *, is_silent: bool = False) -> Figures:
+    def figures(self, *, is_silent: bool = False, has_events: bool = True) -> Figures:
         """What programs read; ``is_silent``: an answer is overdue."""
+        tally = self._tally if has_events else None
         waited_s = dict(self._rounds.lost_s)
-        return Figures(
-            self._name, self._status, is_silent, self.is_over, self._tally, waited_s
-        )
+        return Figures(self._name, self._status, is_silent, self.is_over, tally, waited_s)
 
     def _straggler(self) -> Facts | None:
         """With whether the pace waits for it: one with backups does not."""

@@ -42,7 +42,7 @@ class Shown(NamedTuple):
         place.wait_for(timeout=within_ms)
         took_ms = 1e3 * (time.monotonic() - begun_s)
         if took_ms > SEEN_MS:
-            print(f"{text!r} was seen after {took_ms:.0f} ms, not {SEEN_MS}")
+            sys.stderr.write(f"{text!r} took {took_ms:.0f} ms, not {SEEN_MS}\n")
 
     def pid(self, role: str) -> int:
         """The process of a role."""

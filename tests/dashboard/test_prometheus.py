@@ -65,7 +65,8 @@ class Answering(NamedTuple):
                 found: list[Any] = json.load(answer)["data"]["result"]
                 return found
         except urllib.error.HTTPError as error:
-            assert error.code != INVALID, (expression, error.read())
+            if error.code == INVALID:
+                raise ValueError(f"{expression}: {error.read().decode()}") from error
         except urllib.error.URLError:
             pass
         return []

@@ -40,6 +40,8 @@ FILES = {  # {path: (file, type)}
 METRICS = "text/plain; version=0.0.4; charset=utf-8"
 LOOPBACK = "127.0.0.1"
 _ICON = '<link rel="icon" href="icon.svg" type="image/svg+xml">\n'
+# A redirect would still come from the other page, and so have no strict cookie.
+_ONWARD = '<!doctype html><meta http-equiv="refresh" content="0;url=/">'
 LOOK_S = 0.1  # whether there is a new beat
 MOST_PAGES = 64
 
@@ -151,7 +153,12 @@ class Doorkeeper:
         """An ASGI application."""
         from starlette.datastructures import MutableHeaders  # noqa: PLC0415  (an extra)
         from starlette.requests import Request  # noqa: PLC0415
-        from starlette.responses import PlainTextResponse, RedirectResponse  # noqa: PLC0415
+        from starlette.responses import (  # noqa: PLC0415
+            HTMLResponse,
+            PlainTextResponse,
+            RedirectResponse,
+            Response,
+        )
 
         if scope["type"] != "http":
             return
@@ -164,8 +171,12 @@ class Doorkeeper:
         request = Request(scope)
         answer: ASGIApp = self._app
         try:
-            if admit(self._visit(request), self._port, self._token):
-                answer = opened = RedirectResponse(request.url.path, 303)
+            visit = self._visit(request)
+            if admit(visit, self._port, self._token):
+                opened: Response = RedirectResponse(request.url.path, 303)
+                if visit.is_link:
+                    opened = HTMLResponse(_ONWARD)
+                answer = opened
                 opened.set_cookie(
                     cookie_name(self._port), self._token, httponly=True, samesite="strict"
                 )
@@ -179,6 +190,8 @@ class Doorkeeper:
             request.method,
             headers.get("host", ""),
             headers.get("sec-fetch-site", ""),
+            headers.get("sec-fetch-mode", ""),
+            headers.get("sec-fetch-dest", ""),
             headers.get("origin", ""),
             request.query_params.get("token", ""),
             request.cookies.get(cookie_name(self._port), "")

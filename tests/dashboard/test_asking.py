@@ -1,6 +1,7 @@
 """What people are told of a job that is not there, does not answer, or runs again."""
 
 import json
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,10 @@ from paceline.dashboard import Observer
 from paceline.dashboard.picture import Picture
 from paceline.errors import UsageError
 from paceline.events import EventLog
-from paceline.launch.job import JobDir
+from paceline.launch.job import JobDir, JobDoor
 from paceline.timing import SystemClock
+from paceline.transport.address import TcpAddress
+from paceline.transport.handshake import Secret
 from tests.dashboard.test_picture import standing
 
 
@@ -38,6 +41,18 @@ def test_a_job_that_runs_no_more_says_so(tmp_path: Path) -> None:
 
     assert "holds no job that runs" in head_of(observer)["trouble"]
     observer.close()
+
+
+def test_an_address_where_nobody_answers_is_refused_by_name() -> None:
+    secret = Secret.parse("00" * 32, "a test")
+    with socket.socket() as taken:  # and does not listen
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+        door = JobDoor(TcpAddress("127.0.0.1", port), secret, is_plain=True)
+        observer = Observer(door, "job", SystemClock())
+
+        with pytest.raises(UsageError, match=f"no job is reached at 127.0.0.1:{port}"):
+            observer.ask()
 
 
 def test_a_job_that_is_resumed_is_over_no_more(

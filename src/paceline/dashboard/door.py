@@ -73,8 +73,8 @@ def admit(visit: PageVisit, port: int, token: str) -> bool:
     if visit.host not in hosts:
         raise VisitError(
             421,
-            f"this dashboard is reached by 127.0.0.1:{port} or localhost:{port} alone; with "
-            "ssh -L use the same port on both sides",
+            f"this dashboard is reached by 127.0.0.1:{port} or localhost:{port} alone; "
+            "with ssh -L use the same port on both sides",
         )
     has_token = _is_same(visit.token, token)
     if visit.site not in OWN_SITES and not (visit.is_link and has_token):

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.dashboard.showing import LIMIT_S, Shown, showing, words
+from tests.dashboard.showing import BUSY_MS, LIMIT_S, Shown, showing, words
 
 pytestmark = [pytest.mark.around, pytest.mark.slow, pytest.mark.system]
 
@@ -46,6 +46,12 @@ def look(shown: Shown) -> None:
     subprocess.run(words("pace", shown.job.path, "async"), check=True)
     shown.sees("#facts", "async")
     shown.sees("#marks", "the pace is async")
+
+    other = shown.browser.new_page()
+    other.goto(f'data:text/html,<a href="{shown.address}">the job</a>')
+    other.locator("a").click()
+    other.locator("#state").filter(has_text="running").wait_for(timeout=BUSY_MS)
+    assert "token" not in other.url
 
     assert not shown.wrong
     assert all(url.startswith("http://127.0.0.1:") for url in shown.requests)

@@ -6,6 +6,7 @@ from paceline.dashboard.door import HEADERS, PageVisit, VisitError, admit
 
 PORT, TOKEN = 8080, "right"
 HERE = "127.0.0.1:8080"
+LINK = PageVisit("GET", HERE, "cross-site", "navigate", "document", token=TOKEN)
 
 
 def test_the_token_in_the_address_opens_once_and_the_cookie_afterwards() -> None:
@@ -15,7 +16,7 @@ def test_the_token_in_the_address_opens_once_and_the_cookie_afterwards() -> None
 
 @pytest.mark.parametrize("host", ["127.0.0.1:8080", "localhost:8080", "[::1]:8080"])
 def test_loopback_has_three_names(host: str) -> None:
-    visit = PageVisit("GET", host, "same-origin", f"http://{host}", cookie=TOKEN)
+    visit = PageVisit("GET", host, "same-origin", origin=f"http://{host}", cookie=TOKEN)
 
     assert not admit(visit, PORT, TOKEN)
 
@@ -30,6 +31,12 @@ def test_loopback_has_three_names(host: str) -> None:
         (PageVisit("GET", HERE, "same-site", cookie=TOKEN), 403),
         (PageVisit("GET", HERE, origin="http://evil.example", cookie=TOKEN), 403),
         (PageVisit("GET", HERE, origin="https://127.0.0.1:8080.evil", cookie=TOKEN), 403),
+        (LINK._replace(token="", cookie=TOKEN), 403),
+        (LINK._replace(token="wrong"), 403),
+        (LINK._replace(mode="no-cors"), 403),
+        (LINK._replace(target="iframe"), 403),
+        (LINK._replace(method="POST"), 403),
+        (LINK._replace(origin="http://evil.example"), 403),
         (PageVisit("POST", HERE, cookie=TOKEN), 405),
         (PageVisit("GET", HERE), 401),
         (PageVisit("GET", HERE, cookie="wrong"), 401),
@@ -43,6 +50,15 @@ def test_all_others_are_refused(visit: PageVisit, status: int) -> None:
 
     assert refused.value.status == status
     assert TOKEN not in str(refused.value)
+
+
+def test_a_link_with_the_token_opens_wherever_it_is_clicked() -> None:
+    assert admit(LINK, PORT, TOKEN)
+
+
+def test_who_comes_by_another_port_is_told_the_right_one() -> None:
+    with pytest.raises(VisitError, match=r"127\.0\.0\.1:8080.*the same port on both sides"):
+        admit(PageVisit("GET", "127.0.0.1:9090", cookie=TOKEN), PORT, TOKEN)
 
 
 def test_nothing_of_a_page_may_come_from_elsewhere_or_stand_in_a_frame() -> None:

@@ -95,3 +95,40 @@ def test_there_are_no_more_lanes_than_can_be_looked_at() -> None:
     assert len(lanes.as_list()) == module.MOST_LANES
     assert lanes.left_out == 1000 - module.MOST_LANES
     assert len(lanes.as_list()[0]["spans"]) == module.MOST_SPANS
+
+
+def test_who_dies_and_servers_have_lanes_before_who_never_died() -> None:
+    crowd = module.MOST_LANES + 10
+    lanes = told(*((float(n), joined(f"trainer-{n}")) for n in range(crowd)))
+    last = f"trainer-{crowd - 1}"
+    lanes.add(200, joined(last))
+    lanes.add(300, lost("trainer", last))
+    lanes.add(301, {"event": "ServerJoined", "server": "server-0"})
+    lanes.add(302, joined(last))
+
+    spans = {lane["id"]: lane["spans"] for lane in lanes.as_list()}
+    assert len(spans) == module.MOST_LANES
+    assert lanes.left_out == 11
+    assert [stay[:3] for stay in spans[last]] == [[200, 300, "died"], [302, None, ""]]
+    assert "server-0" in spans
+    assert "trainer-0" in spans
+
+
+def test_where_all_have_died_the_next_has_no_lane() -> None:
+    lanes = Lanes()
+    for n in range(module.MOST_LANES + 1):
+        lanes.add(n, joined(f"trainer-{n}"))
+        lanes.add(n, lost("trainer", f"trainer-{n}"))
+
+    assert len(lanes.as_list()) == module.MOST_LANES
+    assert lanes.left_out == 1
+
+
+def test_checkpoints_push_no_other_marks_out() -> None:
+    lanes = told((0, {"event": "Scaled", "trainers": 6}))
+    for n in range(2 * module.MOST_CUTS):
+        lanes.add(n, {"event": "CutCommitted", "cut": n})
+    lanes.add(900, {"event": "Scaled", "trainers": 4})
+
+    assert len(lanes.marks) == module.MOST_CUTS + 2
+    assert lanes.marks[0].kind == lanes.marks[-1].kind == "scale"

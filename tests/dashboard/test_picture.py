@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from paceline.dashboard.picture import MOST_OWN, MOST_ROLES, Picture
+from paceline.dashboard.picture import MOST_CURVES, MOST_OWN, MOST_ROLES, Picture
 from paceline.messages.waits import Wait
 from paceline.messages.watching import JobStatus, ProcessStatus
 from tests.watch.test_progress import status
@@ -84,6 +84,19 @@ def test_a_coordinator_that_is_silent_is_seen_to_be() -> None:
     assert picture.now(8.5, is_silent=True)["head"]["silent_s"] == 7.5
 
 
+def test_why_nobody_answers_is_told_until_somebody_does() -> None:
+    picture = Picture("job")
+    picture.now(1.0)
+    picture.note_unheard("nobody is there")
+
+    head = picture.now(4.5, is_silent=True)["head"]
+    assert (head["trouble"], head["silent_s"]) == ("nobody is there", 3.5)
+    assert head["state"] == "not heard of"
+
+    picture.note_status(standing(), 5.0)
+    assert picture.now(5.0)["head"]["trouble"] is None
+
+
 def test_before_anything_is_heard_nothing_is_made_up() -> None:
     now = Picture("job").now(0.0)
 
@@ -134,3 +147,48 @@ def test_a_clock_that_is_set_back_moves_nothing_back() -> None:
     )
 
     assert picture.now(0.0)["marks"] == [[0.0, "cut", "checkpoint 1 is durable"]]
+
+
+@pytest.mark.parametrize(("pace", "has_backup"), [("sync", False), ("sync:backup=1", True)])
+def test_a_pace_that_does_not_wait_is_not_advised_again(
+    pace: str, has_backup: bool
+) -> None:
+    fields = {
+        "part": 0,
+        "contributions": [{"trainer": "trainer-0"}, {"trainer": "trainer-1"}],
+        "came_s": [0.0, 0.5],
+    }
+    picture = events(*((float(n), "RoundCommitted", fields) for n in range(20)))
+    picture.note_status(standing(pace=pace), 1.0)
+    assert picture.now(1.0)["straggler"]["has_backup"] is has_backup
+
+    picture.note_event({"t": 21.0, "event": "PaceChanged", "paces": {"0": "async"}})
+
+    now = picture.now(1.0)
+    assert (now["straggler"], now["rounds"]) == (None, [])
+
+
+def test_time_goes_on_while_nothing_happens_until_the_job_is_over() -> None:
+    picture = events((100.0, "RunBegun", {}), (110.0, "CutCommitted", {"cut": 1}))
+    assert picture.now(0.0, wall_t=500.0)["at_s"] == 10.0
+
+    picture.note_status(standing(), 0.0)
+    now = picture.now(0.0, wall_t=150.0)
+    assert (now["at_s"], now["head"]["cut_age_s"]) == (50.0, 40)
+
+    picture.note_end({"status": "trained"}, None)
+    assert picture.now(0.0, wall_t=900.0)["at_s"] == 10.0
+
+
+def test_the_rate_has_a_curve_however_much_is_logged() -> None:
+    numbers = {f"number-{n}": 1.0 for n in range(2 * MOST_CURVES)}
+    picture = events(
+        (1.0, "log", {"numbers": numbers}),
+        (2.0, "progress", {"records": 0}),
+        (3.0, "progress", {"records": 500}),
+    )
+
+    curves = picture.curves({})
+
+    assert "records/s" in curves
+    assert len(curves) == MOST_CURVES + 1

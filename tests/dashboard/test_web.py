@@ -114,6 +114,22 @@ def test_the_printed_address_gives_the_cookie_and_leaves_the_token_behind(
     assert served.get("/", method="POST")[0] == 405
 
 
+def test_a_link_that_was_clicked_elsewhere_goes_on_by_itself(served: Served) -> None:
+    clicked = {
+        "Sec_Fetch_Site": "cross-site",
+        "Sec_Fetch_Mode": "navigate",
+        "Sec_Fetch_Dest": "document",
+    }
+
+    status, headers, body = served.get(f"/?token={served.token}", Cookie="", **clicked)
+
+    assert status == 200
+    assert headers["set-cookie"].startswith(f"paceline-{served.port}=")
+    assert b"url=/" in body
+    assert served.token.encode() not in body
+    assert served.get("/", **clicked)[0] == 403
+
+
 def test_a_beat_a_second_tells_what_has_come(served: Served) -> None:
     line = http.client.HTTPConnection("127.0.0.1", served.port, timeout=10)
     cookie = {"Cookie": f"paceline-{served.port}={served.token}"}

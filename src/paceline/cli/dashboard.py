@@ -3,13 +3,14 @@
 import os
 import secrets
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from paceline.dashboard import Observer, open_dashboard, report_of, serve
-from paceline.errors import UsageError
+from paceline.errors import TransportError, UsageError
 from paceline.launch.job import JOIN_HELP, PLAIN_HELP, JobDir, find_job, named_job
 from paceline.timing import SystemClock
 
@@ -42,14 +43,27 @@ def dashboard(
     job = named_job(job_dir, join, find_job, is_plain=plain)
     name = job.path.name if isinstance(job, JobDir) else job.name
     token = "" if token_file is None else _kept_token(token_file)
-    opened = open_dashboard(port, token)
     observer = Observer(job, name, SystemClock())
+    if isinstance(job, JobDir):
+        _require_job(job)
+    else:
+        with suppress(TransportError):  # it may come back, and the page tells it
+            observer.ask()
+    opened = open_dashboard(port, token)
     observer.start()
     print(f"paceline: {name} is shown at {opened.url}", file=sys.stderr)
     try:
         serve(opened, observer)
     finally:
         observer.close()
+
+
+def _require_job(job: JobDir) -> None:
+    if not job.config.exists() and not job.events.exists():
+        raise UsageError(
+            f"{job.path}: expected a job folder, with job.json or events.jsonl; there is "
+            "neither"
+        )
 
 
 def _kept_token(path: Path) -> str:
@@ -90,6 +104,7 @@ def report(
     """Write a job as one HTML file, to be sent and opened anywhere."""
     job = named_job(job_dir, None, find_job)
     assert isinstance(job, JobDir)
+    _require_job(job)
     observer = Observer(job, job.path.name, SystemClock())
     try:
         output.write_text(report_of(observer), encoding="utf-8")

@@ -4,7 +4,8 @@
 
     Host             this machine's loopback, with the port: a name that was made to lead
                      here (DNS rebinding) is refused with 421
-    Sec-Fetch-Site   none or same-origin, and Origin the page's own: 403
+    Sec-Fetch-Site   none or same-origin, and Origin the page's own: 403; but a link that is
+                     clicked elsewhere and holds the token is the user's own way in
     token            in the address once, then in a cookie that is named after the port
                      (cookies know no ports), or in the header of a program: 401
 
@@ -35,9 +36,17 @@ class PageVisit(NamedTuple):
     method: str
     host: str
     site: str = ""  # Sec-Fetch-Site
+    mode: str = ""  # Sec-Fetch-Mode
+    target: str = ""  # Sec-Fetch-Dest
     origin: str = ""
     token: str = ""  # in the address
     cookie: str = ""  # or what a program has sent as its authorization
+
+    @property
+    def is_link(self) -> bool:
+        """Whether a link of another page was clicked, and a window of its own opens."""
+        opens = self.mode == "navigate" and self.target == "document"
+        return self.site == "cross-site" and self.method == "GET" and opens
 
 
 class VisitError(PacelineError):
@@ -62,15 +71,20 @@ def admit(visit: PageVisit, port: int, token: str) -> bool:
     """
     hosts = {f"{name}:{port}" for name in ("127.0.0.1", "localhost", "[::1]")}
     if visit.host not in hosts:
-        raise VisitError(421, "this dashboard is reached by 127.0.0.1 or localhost alone")
-    if visit.site not in OWN_SITES:
+        raise VisitError(
+            421,
+            f"this dashboard is reached by 127.0.0.1:{port} or localhost:{port} alone; "
+            "with ssh -L use the same port on both sides",
+        )
+    has_token = _is_same(visit.token, token)
+    if visit.site not in OWN_SITES and not (visit.is_link and has_token):
         raise VisitError(403, "another page has asked, in its visitor's name")
     if visit.origin and visit.origin.removeprefix("http://") not in hosts:
         raise VisitError(403, "another page has asked, in its visitor's name")
     if visit.method not in {"GET", "HEAD"}:
         raise VisitError(405, "a dashboard is looked at, and changes nothing")
     if visit.token:
-        if _is_same(visit.token, token):
+        if has_token:
             return True
         raise VisitError(
             401, "this is the token of another dashboard, or of an earlier one"

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, final
 MOST_SPANS = 100  # of a lane: what lies before is forgotten, and said
 MOST_LANES = 64
 MOST_MARKS = 400
+MOST_CUTS = 400  # marks of checkpoints, which push no other out
 
 _JOINED = {"TrainerJoined": "trainer", "ServerJoined": "server"}
 _LOST = {"TrainerLost": "trainer", "ServerLost": "server"}
@@ -39,8 +40,9 @@ class Lanes:
     """All lanes, as the events of a job tell them."""
 
     def __init__(self) -> None:
-        self.marks: deque[JobMark] = deque(maxlen=MOST_MARKS)
-        self.left_out = 0  # roles that have no lane
+        self._marks: deque[JobMark] = deque(maxlen=MOST_MARKS)
+        self._cuts: deque[JobMark] = deque(maxlen=MOST_CUTS)
+        self._without: dict[str, float] = {}  # {role that has no lane: when it joined}
         self._spans: dict[str, deque[Stay]] = {}
         self._num_runs = 0
 
@@ -60,12 +62,23 @@ class Lanes:
         elif name == "RunBegun":
             self._begin_run(at_s, event)
         elif (told := _told(name, event)) is not None:
-            self.marks.append(JobMark(at_s, *told))
+            mark = JobMark(at_s, *told)
+            (self._cuts if mark.kind == "cut" else self._marks).append(mark)
 
     def close(self, at_s: float) -> None:
         """The job is over: who is there still leaves."""
         for role in self._spans:
             self._end(role, at_s, "left", "")
+
+    @property
+    def marks(self) -> list[JobMark]:
+        """What happened to the job, in the order of time."""
+        return sorted([*self._cuts, *self._marks], key=lambda mark: mark.at_s)
+
+    @property
+    def left_out(self) -> int:
+        """So many roles have no lane: trainers that never died, if there are such."""
+        return len(self._without)
 
     def as_list(self) -> list[dict[str, Any]]:
         """All lanes, trainers first."""
@@ -79,19 +92,39 @@ class Lanes:
 
     def _begin(self, role: str, at_s: float) -> None:
         if role not in self._spans:
-            if len(self._spans) >= MOST_LANES:
-                self.left_out += 1
+            is_server = role.startswith("server")
+            if not (self._make_room() if is_server else len(self._spans) < MOST_LANES):
+                self._without[role] = at_s
                 return
             self._spans[role] = deque(maxlen=MOST_SPANS)
+            self._without.pop(role, None)
         self._end(role, at_s, "replaced", "")
         self._spans[role].append(Stay(at_s))
 
+    def _make_room(self) -> bool:
+        """Whether there is a lane; a trainer that has never died gives its own away."""
+        if len(self._spans) < MOST_LANES:
+            return True
+        dull = [role for role in self._spans if self._is_dull(role)]
+        if not dull:
+            return False
+        last = max(dull, key=_key)
+        self._without[last] = self._spans.pop(last)[-1].begin_s
+        return True
+
+    def _is_dull(self, role: str) -> bool:
+        is_server = role.startswith("server")
+        return not is_server and all(stay.end != "died" for stay in self._spans[role])
+
     def _lose(self, role: str, at_s: float, event: dict[str, Any]) -> None:
         why = f"{event['kind']}: {event['reason']}"
+        if role in self._without and self._make_room():
+            begin = Stay(self._without.pop(role))
+            self._spans[role] = deque([begin], maxlen=MOST_SPANS)
         self._end(role, at_s, "died", why)
         if role.startswith("server"):
             text = f"{role} was lost: all return to the last checkpoint"
-            self.marks.append(JobMark(at_s, "return", text))
+            self._marks.append(JobMark(at_s, "return", text))
 
     def _end(self, role: str, at_s: float, end: str, why: str) -> None:
         spans = self._spans.get(role)
@@ -104,7 +137,7 @@ class Lanes:
             self.close(at_s)
             cut = event.get("cut")
             text = "the job is gone on with" + ("" if cut is None else f" from cut {cut}")
-            self.marks.append(JobMark(at_s, "resumed", text))
+            self._marks.append(JobMark(at_s, "resumed", text))
 
 
 def _told(name: str, event: dict[str, Any]) -> tuple[str, str] | None:

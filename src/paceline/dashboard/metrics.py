@@ -10,6 +10,10 @@ begins anew when another takes its place, as counters may.
     paceline_clock_steps{trainer}              paceline_checkpoints_total
     paceline_round_waited_seconds_total{trainer}    waited by others, for who comes last
     paceline_waiting_seconds{role,kind}        the longest wait that lasts
+    paceline_push_age_updates_total{part,age}  pushes by how many updates they came late
+    paceline_up, paceline_over                 the coordinator answers; the job has ended
+
+What only events tell is left out where there are none to be seen.
 
 Pure.
 """
@@ -65,7 +69,7 @@ class Figures(NamedTuple):
     status: JobStatus | None
     is_silent: bool
     is_over: bool
-    happened: Tally
+    happened: Tally | None  # None: there are no events to be seen
     waited_s: dict[str, float]
 
 
@@ -101,16 +105,17 @@ def _families(figures: Figures) -> Iterator["Metric"]:
     )
     is_up = figures.status is not None and not figures.is_silent and not figures.is_over
     yield gauge("up", "1 while the coordinator answers", float(is_up))
-    yield from _of_events(figures)
+    yield gauge("over", "1 once the job has ended", float(figures.is_over))
+    if figures.happened is not None:
+        yield from _of_events(figures.happened, figures.waited_s)
     if figures.status is not None:
         yield from _of_job(figures.status)
         yield from _of_processes(figures.status)
 
 
-def _of_events(figures: Figures) -> Iterator["Metric"]:
+def _of_events(happened: Tally, waited_s: dict[str, float]) -> Iterator["Metric"]:
     from prometheus_client import core  # noqa: PLC0415  (extra)
 
-    happened = figures.happened
     lost = core.CounterMetricFamily(
         "paceline_processes_lost",
         "Processes that were dead to the job",
@@ -131,7 +136,7 @@ def _of_events(figures: Figures) -> Iterator["Metric"]:
         "How long rounds waited for a trainer that came last to them",
         labels=("trainer",),
     )
-    for trainer, seconds in sorted(figures.waited_s.items())[:MOST_OWN]:
+    for trainer, seconds in Counter(waited_s).most_common(MOST_OWN):
         waited.add_metric((trainer,), seconds)
     yield waited
 
@@ -156,30 +161,45 @@ def _of_job(status: JobStatus) -> Iterator["Metric"]:
     for name in ("todo", "pending", "done", "failed"):
         tasks.add_metric((name,), getattr(status.queue, name))
     yield tasks
-    traffic = core.CounterMetricFamily(
-        "paceline_wire_bytes",
-        "Numbers on their way, before and after a codec",
-        labels=("part", "direction", "stage"),
-    )
-    refused = core.CounterMetricFamily(
-        "paceline_pushes",
-        "Pushes that were not applied as they came, by what became of them",
-        labels=("part", "what"),
-    )
-    for name, number in sorted(status.counters.items()):
-        part, _, what = name.rpartition(".")
-        way = next((way for way in _BYTES if way[0] == what), None)
-        if way is not None:
-            traffic.add_metric((part.removeprefix("part-"), *way[1:]), number)
-        else:
-            refused.add_metric((part.removeprefix("part-"), what), number)
-    yield from (traffic, refused)
+    yield from _of_counters(status.counters)
     numbers = core.GaugeMetricFamily(
         "paceline_logged", "Numbers that scripts log", labels=("name",)
     )
     for name, logged in sorted(status.metrics.items())[:MOST_NUMBERS]:
         numbers.add_metric((name,), float("nan") if logged is None else logged)
     yield numbers
+
+
+def _of_counters(counters: dict[str, int]) -> Iterator["Metric"]:
+    """Of servers: ``what``, or ``part-0.what``, or ``part-0.age.2-3``."""
+    from prometheus_client import core  # noqa: PLC0415  (extra)
+
+    traffic = core.CounterMetricFamily(
+        "paceline_wire_bytes",
+        "Numbers on their way, before and after a codec",
+        labels=("part", "direction", "stage"),
+    )
+    ages = core.CounterMetricFamily(
+        "paceline_push_age_updates",
+        "Pushes that were applied at once, by how many updates they came late",
+        labels=("part", "age"),
+    )
+    pushes = core.CounterMetricFamily(
+        "paceline_pushes",
+        "Pushes that were not applied as they came, by what became of them",
+        labels=("part", "what"),
+    )
+    for name, number in sorted(counters.items()):
+        before, dot, after = name.partition(".")
+        part, what = (before.removeprefix("part-"), after) if dot else ("", name)
+        way = next((way for way in _BYTES if way[0] == what), None)
+        if way is not None:
+            traffic.add_metric((part, *way[1:]), number)
+        elif what.startswith("age."):
+            ages.add_metric((part, what.removeprefix("age.")), number)
+        else:
+            pushes.add_metric((part, what), number)
+    yield from (traffic, ages, pushes)
 
 
 def _of_processes(status: JobStatus) -> Iterator["Metric"]:

@@ -11,6 +11,7 @@ Waits: two threads of its own, for the coordinator (with a bound) and for the fi
 """
 
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, NamedTuple, final
 
@@ -19,7 +20,7 @@ import msgspec
 from paceline.dashboard.metrics import exposition
 from paceline.dashboard.picture import Picture
 from paceline.dashboard.tail import Tail
-from paceline.errors import PacelineError
+from paceline.errors import PacelineError, UsageError
 from paceline.launch.job import (
     OBSERVER,
     JobDir,
@@ -27,14 +28,18 @@ from paceline.launch.job import (
     Wires,
     call_running,
     running_job,
+    shown_name,
 )
+from paceline.messages.shared import Refusal
 from paceline.messages.watching import AskStatus, JobStatus
-from paceline.timing import Clock
+from paceline.timing import Clock, wall_time_s
 
 EVERY_S = 1.0
 LOOK_EVERY_S = 0.2
 SILENT_S = 0.5  # an answer takes milliseconds
 CLOSE_S = 6.0  # longer than an answer is waited for
+
+STRANGE = (ArithmeticError, AttributeError, KeyError, TypeError, ValueError)  # of events
 
 Known = dict[str, tuple[int, int]]  # how much of which curve
 
@@ -50,13 +55,19 @@ class PageBeat(NamedTuple):
 class Observer:
     """A job that is looked at."""
 
-    def __init__(self, job: JobDir | JobDoor, name: str, clock: Clock) -> None:
-        """Nothing is asked yet."""
-        self._job, self._clock = job, clock
+    def __init__(
+        self,
+        job: JobDir | JobDoor,
+        name: str,
+        clock: Clock,
+        wall_time_s: Callable[[], float] = wall_time_s,
+    ) -> None:
+        """Nothing is asked yet; ``wall_time_s`` is the clock that events are written by."""
+        self._job, self._clock, self._wall_time_s = job, clock, wall_time_s
         self._picture = Picture(name)  # guarded by the lock
         self._lock = threading.Lock()
         self._stop = threading.Event()
-        self._is_over = False
+        self._summary: dict[str, object] | None = None  # that was told last
         self._asked_s: float | None = None  # since when an answer is waited for
         self._told_s, self._is_silent = 0.0, False  # of the last beat
         self._tail = Tail(job.events) if isinstance(job, JobDir) else None
@@ -93,7 +104,9 @@ class Observer:
     def metrics(self) -> bytes:
         """What Prometheus reads."""
         with self._lock:
-            figures = self._picture.figures(is_silent=self._is_silent)
+            figures = self._picture.figures(
+                is_silent=self._is_silent, has_events=self._tail is not None
+            )
             return exposition(figures)
 
     def look(self) -> None:
@@ -101,26 +114,53 @@ class Observer:
         self._read()
         self._told_s, self._is_silent = self._clock.now_s(), self._seems_silent()
         with self._lock:
-            now = self._picture.now(self._told_s, is_silent=self._is_silent)
+            now = self._picture.now(
+                self._told_s, is_silent=self._is_silent, wall_t=self._wall_time_s()
+            )
         self._beat = PageBeat(self._beat.number + 1, msgspec.json.encode(now))
 
+    @property
+    def is_over(self) -> bool:
+        """Whether the job has ended, as far as its folder has been read."""
+        return self._picture.is_over
+
+    def ask(self) -> None:
+        """Ask how the job stands; what goes wrong is a part of the picture, too.
+
+        Raises:
+            UsageError: there is no job that runs.
+            TransportError: it does not answer.
+        """
+        if self._asked_s is None:
+            self._asked_s = self._clock.now_s()
+        try:
+            status = self._status()
+        except PacelineError as error:
+            with self._lock:
+                self._picture.note_unheard(str(error))
+            raise
+        with self._lock:
+            self._picture.note_status(status, self._clock.now_s())
+        self._asked_s = None
+
     def _ask(self) -> None:
-        while not self._stop.is_set() and not self._is_over:
-            if self._asked_s is None:
-                self._asked_s = self._clock.now_s()
-            with suppress(PacelineError):  # that it is silent is seen
-                if (status := self._status()) is not None:
-                    with self._lock:
-                        self._picture.note_status(status, self._clock.now_s())
+        while not self._stop.is_set():
+            if self.is_over:  # it may be resumed
                 self._asked_s = None
+            else:
+                with suppress(PacelineError):  # the picture tells it
+                    self.ask()
             self._stop.wait(EVERY_S)
 
-    def _status(self) -> JobStatus | None:
+    def _status(self) -> JobStatus:
         running = running_job(self._job, self._clock)
         if running is None:
-            return None
+            raise UsageError(f"{shown_name(self._job)} holds no job that runs")
         answer = call_running(running, OBSERVER, AskStatus(), Wires.observe, self._clock)
-        return answer if isinstance(answer, JobStatus) else None
+        if isinstance(answer, JobStatus):
+            return answer
+        told = answer.text if isinstance(answer, Refusal) else f"got {answer}"
+        raise UsageError(f"{shown_name(self._job)} does not say how it stands: {told}")
 
     def _tell(self) -> None:
         while not self._stop.is_set():
@@ -132,22 +172,34 @@ class Observer:
     def _seems_silent(self) -> bool:
         asked_s = self._asked_s
         is_late = asked_s is not None and self._clock.now_s() - asked_s > SILENT_S
-        return is_late and not self._is_over
+        return is_late and not self.is_over
 
     def _read(self) -> None:
+        try:
+            self._read_events()
+            self._picture.note_unread("")
+        except OSError as error:
+            self._picture.note_unread(f"the events cannot be read: {error}")
+        self._look_for_end()
+
+    def _read_events(self) -> None:
         while self._tail is not None and (events := self._tail.read()):
             with self._lock:
                 for event in events:
-                    with suppress(ArithmeticError, KeyError, TypeError, ValueError):
+                    with suppress(*STRANGE):
                         self._picture.note_event(event)
-        self._look_for_end()
 
     def _look_for_end(self) -> None:
-        if self._is_over or not isinstance(self._job, JobDir):
+        if not isinstance(self._job, JobDir):
             return
         with suppress(PacelineError):  # a file is damaged: it is as if it were not there
             summary = self._job.read_summary()
-            if summary is not None:
-                with self._lock:
-                    self._picture.note_end(summary, self._job.read_status())
-                self._is_over = True
+            if summary == self._summary:
+                return
+            status = None if summary is None else self._job.read_status()
+            with self._lock:
+                if summary is None:
+                    self._picture.note_begun_again()
+                else:
+                    self._picture.note_end(summary, status)
+            self._summary = summary

@@ -26,6 +26,7 @@ from paceline.watch.pulse import Rate, waited_for, worked_off
 
 MOST_ROLES = 24  # in the table; of more, those that are waited for, wait, or are slow
 MOST_CURVES = 16  # numbers that scripts log
+RATE = "records/s"  # has a curve beside them
 SMOOTHED_S = 0.25  # numbers that are logged within are one point
 MOST_OWN = 12  # trainers that have curves of their own
 
@@ -45,17 +46,21 @@ class Picture:
         self._rate = Rate()
         self._start_t: float | None = None
         self._at_s = 0.0  # of the last event
+        self._now_s = 0.0  # of the last look, or event
         self._cut_s: float | None = None
         self._progress: tuple[float, int] | None = None
         self._status: JobStatus | None = None
-        self._heard_s = 0.0  # by the observer's clock
+        self._heard_s: float | None = None  # by the observer's clock; at first: since when
+        self._unheard = ""  # why no status came since
+        self._unread = ""  # why no events come
         self._ended: dict[str, Any] | None = None
 
     def note_event(self, event: Facts) -> None:
         """Take note of a line of ``events.jsonl``.
 
         Raises:
-            ArithmeticError, KeyError, TypeError, ValueError: it is none that is known.
+            ArithmeticError, AttributeError, KeyError, TypeError, ValueError: it is none
+                that is known.
         """
         t, name = float(event["t"]), str(event["event"])
         if self._start_t is None:
@@ -73,40 +78,70 @@ class Picture:
                     self._curve(str(metric), float(value), SMOOTHED_S)
         elif name == "RoundCommitted":
             self._rounds.add(self._at_s, event)
-        elif name == "CutCommitted":
-            self._cut_s = self._at_s
-        elif name == "closed":
-            self._lanes.close(self._at_s)
+        else:
+            self._note_course(name)
 
     def note_status(self, status: JobStatus, now_s: float) -> None:
         """Take note of how the job stands."""
-        self._status, self._heard_s = status, now_s
+        self._status, self._heard_s, self._unheard = status, now_s, ""
         self._rate.note(status, now_s)
+
+    def note_unheard(self, why: str) -> None:
+        """A question was in vain; that is told until a status comes."""
+        self._unheard = why
+
+    def note_unread(self, why: str) -> None:
+        """Events cannot be read; empty: they can."""
+        self._unread = why
 
     def note_end(self, summary: Facts, status: JobStatus | None) -> None:
         """The job is over: how it ended, and how it stood then, if that is known."""
         self._ended = summary
+        self._now_s = self._at_s
         self._lanes.close(self._at_s)
         if status is not None:
             self._status = status
 
-    def now(self, now_s: float, *, is_silent: bool = False) -> Facts:
-        """All but the curves; ``is_silent``: an answer is overdue."""
+    def note_begun_again(self) -> None:
+        """A job that was over is resumed: how it stands is yet to be heard."""
+        if self._ended is not None:
+            self._ended = self._status = self._heard_s = self._progress = None
+            self._unheard, self._rate = "", Rate()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the job has ended, and was not resumed."""
+        return self._ended is not None
+
+    def now(
+        self, now_s: float, *, is_silent: bool = False, wall_t: float | None = None
+    ) -> Facts:
+        """All but the curves; ``is_silent``: an answer is overdue.
+
+        ``wall_t``, in seconds since 1970, lets the time line of a job that was heard of go
+        on while nothing happens; one that is over, or was never heard of, ends with its
+        last event.
+        """
         status = self._status
+        lives = status is not None and self._ended is None
+        if wall_t is not None and self._start_t is not None and lives:
+            self._now_s = max(self._now_s, wall_t - self._start_t)
+        if self._heard_s is None:
+            self._heard_s = now_s
         processes = () if status is None or self._ended else status.processes
         return {
-            "head": self._head(now_s if is_silent else None),
+            "head": self._head(now_s - self._heard_s if is_silent else None),
             "queue": None if status is None else _queue(status),
             "waits": _waits(processes),
             "rounds": self._rounds.as_list(),
-            "straggler": None if self._ended else self._rounds.straggler(),
+            "straggler": None if self._ended else self._straggler(),
             "roles": _roles(processes),
             "more_roles": max(0, len(processes) - MOST_ROLES),
             "clocks": _clocks(processes, "" if status is None else status.pace),
             "lanes": self._lanes.as_list(),
             "lanes_left_out": self._lanes.left_out,
             "marks": [list(mark) for mark in self._lanes.marks],
-            "at_s": round(self._at_s, 2),
+            "at_s": round(max(self._at_s, self._now_s), 2),
         }
 
     def curves(self, known: dict[str, tuple[int, int]]) -> dict[str, Any]:
@@ -121,13 +156,28 @@ class Picture:
                 known[name] = (points.halvings, points.first + len(points.seconds))
         return told
 
-    def figures(self, *, is_silent: bool = False) -> Figures:
+    def figures(self, *, is_silent: bool = False, has_events: bool = True) -> Figures:
         """What programs read; ``is_silent``: an answer is overdue."""
-        is_over = self._ended is not None
-        waited_s = self._rounds.lost_s
-        return Figures(
-            self._name, self._status, is_silent, is_over, self._tally, dict(waited_s)
-        )
+        tally = self._tally if has_events else None
+        waited_s = dict(self._rounds.lost_s)
+        return Figures(self._name, self._status, is_silent, self.is_over, tally, waited_s)
+
+    def _straggler(self) -> Facts | None:
+        """With whether the pace waits for it: one with backups does not."""
+        told = self._rounds.straggler(max(self._at_s, self._now_s))
+        pace = "" if self._status is None else self._status.pace
+        return None if told is None else told | {"has_backup": "backup=" in pace}
+
+    def _note_course(self, name: str) -> None:
+        if name == "CutCommitted":
+            self._cut_s = self._at_s
+        elif name == "PaceChanged":
+            self._rounds.clear()
+        elif name == "RunBegun":
+            self._rounds.clear()
+            self.note_begun_again()
+        elif name == "closed":
+            self._lanes.close(self._at_s)
 
     def _note_progress(self, event: Facts) -> None:
         records, last = int(event["records"]), self._progress
@@ -135,17 +185,17 @@ class Picture:
         if last is None or self._at_s <= last[0]:
             return
         rate = max(0, records - last[1]) / (self._at_s - last[0])
-        self._curve("records/s", rate)
+        self._curve(RATE, rate)
 
     def _curve(self, name: str, value: float, smoothed_s: float = 0.0) -> None:
         series = self._curves.get(name)
         if series is None:
-            if len(self._curves) > MOST_CURVES:
+            if name != RATE and len(self._curves.keys() - {RATE}) >= MOST_CURVES:
                 return
             series = self._curves[name] = Series(smoothed_s)
         series.add(self._at_s, value)
 
-    def _head(self, silent_at_s: float | None) -> Facts:
+    def _head(self, silent_s: float | None) -> Facts:
         status, ended = self._status, self._ended
         head: Facts = {"name": self._name, "state": "not heard of", "silent_s": None}
         if status is not None:
@@ -167,10 +217,12 @@ class Picture:
                 "timeline": status.timeline,
                 "cut": status.cut,
             }
-        if silent_at_s is not None and status is not None:
-            head["silent_s"] = round(silent_at_s - self._heard_s, 1)
+        if silent_s is not None:
+            head["silent_s"] = round(silent_s, 1)
+        if self._unheard or self._unread:
+            head["trouble"] = self._unheard or self._unread
         if self._cut_s is not None:
-            head["cut_age_s"] = round(self._at_s - self._cut_s)
+            head["cut_age_s"] = round(max(self._at_s, self._now_s) - self._cut_s)
         if ended is not None:
             head |= {
                 "state": ended.get("status", "ended"),
@@ -178,6 +230,7 @@ class Picture:
                 "rate": ended.get("records_per_second"),
                 "seconds": ended.get("seconds"),
                 "silent_s": None,
+                "trouble": self._unread or None,
                 "is_over": True,
             }
         return head

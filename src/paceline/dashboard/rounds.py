@@ -10,6 +10,8 @@ from collections import Counter, deque
 from typing import Any, NamedTuple, final
 
 SHOWN = 60
+MOST_SHOWN = 24  # trainers of a round
+FRESH_S = 30.0  # since the last round: later nobody is named
 LEAST_ROUNDS = 8  # before anybody is named
 OFTEN = 0.5  # of the rounds that are shown
 WORTH_TELLING = 0.1  # of their time
@@ -35,12 +37,13 @@ class ClosedRound(NamedTuple):
 
 @final
 class LastRounds:
-    """The last rounds of a job's first part: each step has one."""
+    """The last rounds of a job's first part that has any: each step has one."""
 
     def __init__(self) -> None:
         self.lost_s: dict[str, float] = {}  # {trainer: by its being last, ever}
         self._rounds: deque[ClosedRound] = deque(maxlen=SHOWN)
         self._part: int | None = None
+        self._others: Counter[int] = Counter()  # {part: rounds since the last of ours}
 
     def add(self, at_s: float, event: dict[str, Any]) -> None:
         """Take note of a `RoundCommitted`.
@@ -49,9 +52,7 @@ class LastRounds:
             KeyError: it is another event.
         """
         part = int(event["part"])
-        if self._part is None or part < self._part:
-            self._part = part
-            self._rounds.clear()
+        self._choose(part)
         names = [str(one["trainer"]) for one in event["contributions"]]
         came_s = dict(zip(names, map(float, event["came_s"]), strict=True))
         if part != self._part or not came_s:
@@ -62,12 +63,30 @@ class LastRounds:
             lost_s = self.lost_s.get(closed.last, 0.0) + closed.lost_s
             self.lost_s[closed.last] = lost_s
 
-    def as_list(self) -> list[list[Any]]:
-        """For each: {trainer: seconds after the first}, and who closed it."""
-        return [[one.came_s, one.last] for one in self._rounds]
+    def clear(self) -> None:
+        """What comes now has nothing to do with what was: another pace, another run."""
+        self._part = None
+        self._rounds.clear()
+        self._others.clear()
 
-    def straggler(self) -> dict[str, Any] | None:
+    def as_list(self) -> list[list[Any]]:
+        """For each: {trainer: seconds after the first}, and who closed it.
+
+        Of many trainers, those that closed most of them.
+        """
+        closers = Counter(one.last for one in self._rounds)
+        names = {name for one in self._rounds for name in one.came_s}
+        order = sorted(names, key=lambda name: (-closers[name], len(name), name))
+        kept = set(order[:MOST_SHOWN])
+        return [
+            [{name: s for name, s in one.came_s.items() if name in kept}, one.last]
+            for one in self._rounds
+        ]
+
+    def straggler(self, now_s: float) -> dict[str, Any] | None:
         """Who is last so often, and for so long, that it is worth telling; or None."""
+        if not self._rounds or now_s - self._rounds[-1].closed_s > FRESH_S:
+            return None
         shared = [one for one in self._rounds if len(one.came_s) > 1]
         if len(shared) < LEAST_ROUNDS:
             return None
@@ -85,3 +104,17 @@ class LastRounds:
             "lasted_s": round(lasted_s, 2),
             "ever_s": round(self.lost_s[trainer], 1),
         }
+
+    def _choose(self, part: int) -> None:
+        """Look at the first part; but at another if that has none any more."""
+        if part == self._part:
+            self._others.clear()
+        elif self._part is None or part < self._part:
+            self.clear()
+            self._part = part
+        else:
+            self._others[part] += 1
+            if self._others[part] >= SHOWN:
+                often = [one for one, n in self._others.items() if 2 * n >= SHOWN]
+                self.clear()
+                self._part = min(often)

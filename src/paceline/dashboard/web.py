@@ -13,6 +13,7 @@ import asyncio
 import secrets
 import socket
 from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from importlib import resources
 from typing import TYPE_CHECKING, Any, NamedTuple, final
 
@@ -20,7 +21,7 @@ import msgspec
 
 from paceline.dashboard.door import HEADERS, PageVisit, VisitError, admit, cookie_name
 from paceline.dashboard.observer import Known, Observer
-from paceline.errors import UsageError
+from paceline.errors import PacelineError, UsageError
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
@@ -39,6 +40,8 @@ FILES = {  # {path: (file, type)}
 METRICS = "text/plain; version=0.0.4; charset=utf-8"
 LOOPBACK = "127.0.0.1"
 _ICON = '<link rel="icon" href="icon.svg" type="image/svg+xml">\n'
+# A redirect would still come from the other page, and so have no strict cookie.
+_ONWARD = '<!doctype html><meta http-equiv="refresh" content="0;url=/">'
 LOOK_S = 0.1  # whether there is a new beat
 MOST_PAGES = 64
 
@@ -150,7 +153,12 @@ class Doorkeeper:
         """An ASGI application."""
         from starlette.datastructures import MutableHeaders  # noqa: PLC0415  (an extra)
         from starlette.requests import Request  # noqa: PLC0415
-        from starlette.responses import PlainTextResponse, RedirectResponse  # noqa: PLC0415
+        from starlette.responses import (  # noqa: PLC0415
+            HTMLResponse,
+            PlainTextResponse,
+            RedirectResponse,
+            Response,
+        )
 
         if scope["type"] != "http":
             return
@@ -163,8 +171,12 @@ class Doorkeeper:
         request = Request(scope)
         answer: ASGIApp = self._app
         try:
-            if admit(self._visit(request), self._port, self._token):
-                answer = opened = RedirectResponse(request.url.path, 303)
+            visit = self._visit(request)
+            if admit(visit, self._port, self._token):
+                opened: Response = RedirectResponse(request.url.path, 303)
+                if visit.is_link:
+                    opened = HTMLResponse(_ONWARD)
+                answer = opened
                 opened.set_cookie(
                     cookie_name(self._port), self._token, httponly=True, samesite="strict"
                 )
@@ -178,6 +190,8 @@ class Doorkeeper:
             request.method,
             headers.get("host", ""),
             headers.get("sec-fetch-site", ""),
+            headers.get("sec-fetch-mode", ""),
+            headers.get("sec-fetch-dest", ""),
             headers.get("origin", ""),
             request.query_params.get("token", ""),
             request.cookies.get(cookie_name(self._port), "")
@@ -186,8 +200,15 @@ class Doorkeeper:
 
 
 def report_of(observer: Observer) -> str:
-    """The page with all that is known as one HTML file, which needs nothing else."""
+    """The page with all that is known as one HTML file, which needs nothing else.
+
+    A job that runs is asked once how it stands.
+    """
     observer.look()
+    if not observer.is_over:
+        with suppress(PacelineError):  # the picture tells it
+            observer.ask()
+        observer.look()
     curves = msgspec.json.encode(observer.curves({}))
     told = b'{"now":' + observer.beat.now + b',"curves":' + curves + b"}"
     data = told.decode().replace("<", "\\u003c")  # nothing in it ends the element

@@ -50,10 +50,12 @@ function showHead(head, waits, straggler) {
       : `${first.by}: ${first.reason}, for ${lasting(first.since_s)}`;
   }
   if (!told && straggler) {
+    const advice = straggler.has_backup ? "" : "; sync:backup=1 would not wait";
     const s = straggler, share = Math.round(100 * s.lost_s / s.lasted_s);
-    told = `${s.trainer} came last to ${s.times} of the last ${s.rounds} rounds: ${share} % of their time was waiting for it, ${lasting(s.ever_s)} so far; sync:backup=1 would not wait`;
+    told = `${s.trainer} came last to ${s.times} of the last ${s.rounds} rounds: ${share} % of their time was waiting for it, ${lasting(s.ever_s)} so far${advice}`;
   }
-  $("answer").textContent = told || (head.is_over ? "" : "nobody is waited for");
+  const is_known = !silent && !head.is_over && head.state !== "not heard of";
+  $("answer").textContent = told || (is_known ? "nobody is waited for" : "");
   const share = head.total ? head.records / head.total : 0;
   $("done").value = head.is_over && head.state !== "failed" ? 1 : share;
   const facts = [
@@ -174,6 +176,7 @@ function showLanes(now) {
     svg.append(draw("text", { x: at(end * n / 4), y: floor + 18, class: "soft", "text-anchor": n === 4 ? "end" : n ? "middle" : "start" }, lasting(end * n / 4, end)));
   }
   $("lanes").replaceChildren(svg);
+  $("more-lanes").textContent = now.lanes_left_out ? `and ${number.format(now.lanes_left_out)} more roles` : "";
   const told = now.marks.filter(([, kind]) => kind !== "cut").map(([s, , text]) => [s, text]);
   for (const lane of lanes) for (const [, stop, how, why] of lane.spans) if (how === "died") told.push([stop, `${lane.id} died (${why})`]);
   told.sort((a, b) => b[0] - a[0]);
@@ -239,6 +242,16 @@ if (saved) {
 } else {
   const source = new EventSource("beats");
   source.addEventListener("open", () => curves.forEach((one) => { one.data = [[], []]; }));
-  source.addEventListener("beat", (event) => { const told = JSON.parse(event.data); show(told.now, told.curves); });
-  source.addEventListener("error", () => { $("silent").hidden = false; $("silent").textContent = "the dashboard itself does not answer"; });
+  let beat_ms = performance.now();
+  const complain = (text) => { $("silent").hidden = false; $("silent").textContent = text; };
+  source.addEventListener("beat", (event) => {
+    beat_ms = performance.now();
+    const told = JSON.parse(event.data);
+    show(told.now, told.curves);
+  });
+  source.addEventListener("error", () => complain("the dashboard itself does not answer"));
+  setInterval(() => {
+    const s = (performance.now() - beat_ms) / 1000;
+    if (s > 5) complain(`no beat of the dashboard for ${lasting(s)}`);
+  }, 1000);
 }

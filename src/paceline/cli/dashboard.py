@@ -9,9 +9,10 @@ from typing import Annotated
 
 import typer
 
+from paceline.cli.options import job_said
 from paceline.dashboard import Observer, open_dashboard, report_of, serve
 from paceline.errors import TransportError, UsageError
-from paceline.launch.job import JOIN_HELP, PLAIN_HELP, JobDir, find_job, named_job
+from paceline.launch.job import JOIN_HELP, PLAIN_HELP, JobDir, find_job
 from paceline.timing import SystemClock
 
 LEAST_TOKEN = 16
@@ -40,7 +41,7 @@ def dashboard(
     ] = None,
 ) -> None:
     """Show a job in the browser, while it runs and afterwards, until Ctrl-C."""
-    job = named_job(job_dir, join, find_job, is_plain=plain)
+    job = job_said(job_dir, join, find_job, is_plain=plain)
     name = job.path.name if isinstance(job, JobDir) else job.name
     token = "" if token_file is None else _kept_token(token_file)
     observer = Observer(job, name, SystemClock())
@@ -102,7 +103,7 @@ def report(
     ] = Path("report.html"),
 ) -> None:
     """Write a job as one HTML file, to be sent and opened anywhere."""
-    job = named_job(job_dir, None, find_job)
+    job = job_said(job_dir, None, find_job)
     assert isinstance(job, JobDir)
     _require_job(job)
     observer = Observer(job, job.path.name, SystemClock())

@@ -15,6 +15,5 @@
 The launcher is a driver of Ray: with it, or its connection, all actors end.
 """
 
-from paceline.launch.engines.ray.door import ray_door
-from paceline.launch.engines.ray.engine import connect_ray
+from paceline.launch.engines.ray.engine import connect_ray, ray_door
 from paceline.launch.engines.ray.wish import RayWish

@@ -3,15 +3,10 @@
 A launcher leaves both with an actor of the cluster, which ends with it. Who may call the
 cluster may run code on it as the job does; so the secret is no better kept from them.
 
-Waits: `ray_door`, for Ray.
+Pure: what the actor knows.
 """
 
-from collections.abc import Mapping
 from typing import Any, NamedTuple, final
-
-from paceline.errors import UsageError
-from paceline.launch.job import JobDoor, tcp_address
-from paceline.transport.handshake import Secret
 
 PREFIX = "job/"
 TELL_S = 20.0
@@ -36,34 +31,6 @@ class DoorActor:
     def tell(self) -> LetIn:
         """Where it is."""
         return self._told
-
-
-def ray_door(name: str, environment: Mapping[str, str]) -> JobDoor:
-    """The job of a name on the cluster; this process is no part of it afterwards.
-
-    Raises:
-        UsageError: there is no cluster, or no such job.
-    """
-    from paceline.launch.engines.ray.cluster import (  # noqa: PLC0415  (cluster knows us)
-        NAMESPACE,
-        connect,
-    )
-
-    cluster = connect(is_uploaded=False, say=lambda _: None, environment=environment)
-    try:
-        told = LetIn(*cluster.told_by(f"{PREFIX}{name}", NAMESPACE, TELL_S))
-    except LookupError as error:
-        there = ", ".join(f"ray:{one}" for one in sorted(cluster.named(PREFIX)))
-        raise UsageError(
-            f"--join ray:{name}: no such job runs on this cluster; {there or 'none'} does"
-        ) from error
-    finally:
-        cluster.close()
-    return JobDoor(
-        tcp_address("--join", told.join),
-        Secret.parse(told.secret, f"ray:{name}"),
-        told.is_plain,
-    )
 
 
 def door_options(name: str, namespace: str) -> dict[str, Any]:

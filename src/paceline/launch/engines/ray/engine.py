@@ -1,18 +1,21 @@
 """A Ray cluster as an engine: from what the user has said to actors.
 
-Waits: `connect_ray`, for Ray.
+Waits: `connect_ray` and `ray_door`, for Ray.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import final
 
 from paceline.config import JobConfig
 from paceline.errors import UsageError
 from paceline.launch.engines.engine import BroughtJob
-from paceline.launch.engines.ray.cluster import RayCluster, connect
+from paceline.launch.engines.ray.cluster import NAMESPACE, RayCluster, connect
+from paceline.launch.engines.ray.door import PREFIX, TELL_S, LetIn
 from paceline.launch.engines.ray.hosts import RayHosts
 from paceline.launch.engines.ray.wish import RayWish, asked_hosts, num_server_hosts
+from paceline.launch.job import JobDoor, tcp_address
 from paceline.transport.address import TcpListening
+from paceline.transport.handshake import Secret
 
 
 @final
@@ -60,3 +63,26 @@ def connect_ray(wish: RayWish, say: Callable[[str], None]) -> RayEngine:
         UsageError: there is none, Ray is not installed, or the folder has too much.
     """
     return RayEngine(wish, connect(is_uploaded=wish.is_uploaded, say=say))
+
+
+def ray_door(name: str, environment: Mapping[str, str]) -> JobDoor:
+    """The job of a name on the cluster; this process is no part of it afterwards.
+
+    Raises:
+        UsageError: there is no cluster, or no such job.
+    """
+    cluster = connect(is_uploaded=False, say=lambda _: None, environment=environment)
+    try:
+        told = LetIn(*cluster.told_by(f"{PREFIX}{name}", NAMESPACE, TELL_S))
+    except LookupError as error:
+        there = ", ".join(f"ray:{one}" for one in sorted(cluster.named(PREFIX)))
+        raise UsageError(
+            f"--join ray:{name}: no such job runs on this cluster; {there or 'none'} does"
+        ) from error
+    finally:
+        cluster.close()
+    return JobDoor(
+        tcp_address("--join", told.join),
+        Secret.parse(told.secret, f"ray:{name}"),
+        told.is_plain,
+    )

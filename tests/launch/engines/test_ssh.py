@@ -4,7 +4,6 @@ import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import psutil
 import pytest
 
 from paceline.errors import JobFailed, UsageError
@@ -15,6 +14,7 @@ from paceline.launch.engines import (
 )
 from paceline.launch.engines.ssh import address_towards, same_place
 from paceline.launch.job import JobDir
+from paceline.launch.processes.parent import is_gone
 from paceline.timing import SystemClock
 from paceline.transport.handshake import Secret
 from tests.system.hosts import within
@@ -196,7 +196,7 @@ def test_an_ssh_that_does_not_end_is_killed_with_all_that_it_has_started(
     one.hosts.close()
 
     pid = int(one.log("a").split()[0])
-    assert not psutil.pid_exists(pid) or psutil.Process(pid).status() == "zombie"
+    within(10.0, "it is gone", lambda: is_gone(pid))
 
 
 def test_a_program_that_is_not_there_is_refused(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from tests.system.hosts import COUNTING, within
 from tests.system.pods import Cluster, Pod, paceline
 
 pytestmark = [
+    pytest.mark.around,
     pytest.mark.slow,
     pytest.mark.system,
     pytest.mark.timeout(0),

@@ -55,7 +55,7 @@ def test_who_leaves_has_not_died_and_an_end_ends_all() -> None:
 
 
 def test_a_job_that_is_gone_on_with_begins_its_lanes_anew() -> None:
-    begun = {"event": "RunBegun", "cut": 3}
+    begun = {"event": "RunBegun", "cut": {"cut": 3}}
     lanes = told((0, begun), (1, joined("trainer-0")), (8, begun))
 
     assert lanes.as_list()[0]["spans"] == [[1, 8, "left", ""]]

@@ -136,7 +136,9 @@ class Lanes:
         if self._num_runs > 1:
             self.close(at_s)
             cut = event.get("cut")
-            text = "the job is gone on with" + ("" if cut is None else f" from cut {cut}")
+            text = "the job is gone on with"
+            if cut is not None:
+                text += f" from cut {cut['cut']}"
             self._marks.append(JobMark(at_s, "resumed", text))
 
 

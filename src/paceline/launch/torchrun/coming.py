@@ -29,6 +29,7 @@ import xxhash
 from paceline.errors import JobFailed, PeerLost, UsageError
 from paceline.launch.guests import GuestVisit, JobOver
 from paceline.launch.job import Place, UserScript, read_place
+from paceline.launch.torchrun.above import find_torchrun
 from paceline.launch.torchrun.found import Torchrun, read_torchrun
 from paceline.launch.torchrun.wishes import read_wishes
 from paceline.machine import machine_name
@@ -65,8 +66,8 @@ def come(environ: Mapping[str, str], script: UserScript) -> Come | JobOver:
         UsageError: torchrun or the environment says something that cannot be.
         JobFailed: nobody on this machine gives a role.
     """
-    parent = os.getppid()
-    torchrun = read_torchrun(environ, parent, _command_line(parent))
+    parent, started_at, command_line = find_torchrun(environ, os.getppid())
+    torchrun = read_torchrun(environ, parent, command_line)._replace(started=started_at)
     read_wishes(environ, torchrun)  # what is wrong is told by who is asked
     folder = _folder(torchrun)
     deadline, pause = Deadline(SystemClock(), START_S), threading.Event()
@@ -173,13 +174,6 @@ def _sweep(own: Path) -> None:
             for name in (DOOR, LED, LOCK):
                 (path / name).unlink(missing_ok=True)
             path.rmdir()
-
-
-def _command_line(process: int) -> list[str]:
-    with suppress(OSError):
-        words = Path(f"/proc/{process}/cmdline").read_bytes().split(b"\0")
-        return [os.fsdecode(word) for word in words[:-1]]
-    return []
 
 
 def _say(text: str) -> None:

@@ -4,7 +4,7 @@ Where machines meet is in no variable. ``MASTER_ADDR`` and ``MASTER_PORT`` name 
 need not be the same on two machines: with the c10d rendezvous the first process of each
 round may make a new one, and machines that were there before keep the old one; or there is
 none yet. The store of the rendezvous is the same for as long as torchrun lives: its address
-is an argument of torchrun, which is the parent of this process.
+is an argument of torchrun, which is above this process.
 
 Pure: environment and command line are arguments.
 """
@@ -42,12 +42,13 @@ class Torchrun(NamedTuple):
 
     Args:
         run: its id of the run, ``--rdzv-id``; not always one of its own.
-        parent: its process.
+        parent: its process, also where a wrapper is between.
         processes: that it starts on this machine.
         machines: how many are in this round.
         most_machines: how many there may be.
         store: where they meet; None: this machine is alone.
         is_elastic: machines may come and go.
+        started: when ``parent`` was, in ticks of the kernel's clock.
     """
 
     run: str
@@ -57,11 +58,22 @@ class Torchrun(NamedTuple):
     most_machines: int
     store: TcpAddress | None
     is_elastic: bool
+    started: int = 0
+
+    @property
+    def nonce(self) -> str:
+        """What no other torchrun of this machine has, since it was booted."""
+        return f"{self.parent}-{self.started}"
 
 
 def is_in_torchrun(environ: Mapping[str, str]) -> bool:
     """Whether torchrun has started this process."""
     return RUN_ID in environ
+
+
+def is_torchrun(command_line: Sequence[str]) -> bool:
+    """Whether a process with this command line is torchrun."""
+    return _asked(command_line) is not None
 
 
 def read_torchrun(

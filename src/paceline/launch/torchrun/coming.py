@@ -5,7 +5,8 @@
     $TMPDIR/paceline-torchrun-<of user, run, machine>     mode 0700
         lock    held by the daemon as long as it lives: the first who has it starts one
         door    where guests come in
-        led     the job folder, if it leads: if it is killed, the next one goes on with it
+        led     torchrun, and the job folder, if it leads: if it is killed, the next one
+                of the same torchrun goes on with it
 
 Waits: for the daemon to be there, and for a role. The thread of the user's script.
 """

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from paceline.launch.guests import GuestHall, GuestVisit, JobOver, hall
+from paceline.launch.guests import Arrive, GuestHall, GuestVisit, JobOver, hall
 from paceline.launch.guests.guest import GuestProcess
 from paceline.launch.processes import wait_any
 from paceline.timing import SystemClock
@@ -19,8 +19,8 @@ SOON_S = 5.0
 GUEST = """
 import sys
 from pathlib import Path
-from paceline.launch.guests import GuestVisit
-visit = GuestVisit(Path(sys.argv[1]), int(sys.argv[2]))
+from paceline.launch.guests import Arrive, GuestVisit
+visit = GuestVisit(Path(sys.argv[1]), Arrive(int(sys.argv[2])))
 print(visit.wait_place(print), flush=True)
 word = sys.stdin.readline().strip()
 if word == "told":
@@ -183,9 +183,28 @@ def test_who_has_done_its_work_waits_for_the_end_and_who_waits_is_told(
 
     assert done.wait(SOON_S) == 3
     assert "as it was" in heard(waiting)
-    late = GuestVisit(guests.door, os.getpid())
+    late = GuestVisit(guests.door, Arrive(os.getpid()))
     assert late.wait_place(print) == JobOver("as it was", 3)
     late.close()
+
+
+def test_who_means_another_job_is_told_so_and_keeps_nobody_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hall, "FIRST_S", 0.1)
+    alone, door = threading.Event(), tmp_path / "door"
+
+    def refuses(arrive: Arrive) -> str:
+        return "another job" if arrive.wish == "b" else ""
+
+    own = GuestHall(door, SystemClock(), 0.1, alone.set, refuses)
+    other = GuestVisit(door, Arrive(os.getpid(), "12-1", "b"))
+
+    assert other.wait_place(print) == JobOver("another job", 1)
+    assert own.trainers == 0
+    assert alone.wait(SOON_S)
+    other.close()
+    own.close()
 
 
 def test_orphans_are_told_to_leave_then_killed_and_then_it_is_alone(

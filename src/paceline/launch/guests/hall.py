@@ -8,6 +8,7 @@
     nobody is left     neither guest nor parent here, nor another machine, for a while:
                        `alone` is called
     the job has ended  whoever comes, or has done its work, is told how
+    another is meant   who comes is refused, and keeps nobody here
 
 What a guest says as it parts is its exit status. Who is dead and has said nothing was
 killed, unless it was told to leave, and torchrun has lost its patience. A guest that has
@@ -76,14 +77,22 @@ class GuestHall:
     """The guests of one machine in one job, and the processes that have started them."""
 
     def __init__(
-        self, door: Path, clock: Clock, alone_after_s: float, alone: Callable[[], None]
+        self,
+        door: Path,
+        clock: Clock,
+        alone_after_s: float,
+        alone: Callable[[], None],
+        refuses: Callable[[Arrive], str] = lambda _: "",
     ) -> None:
         """Listen at ``door``, in a private folder; ``alone`` is called once, by a thread.
+
+        ``refuses`` says why one that comes is none for this job; nothing: it is one.
 
         Raises:
             OSError: nothing can listen there.
         """
         self._clock, self._alone_after_s, self._alone = clock, alone_after_s, alone
+        self._refuses = refuses
         self._lock = threading.Lock()  # guards the next four
         self._guests: dict[int, _Guest] = {}  # by pid
         self._parents: dict[int, int] = {}  # {pid: pidfd}
@@ -174,7 +183,8 @@ class GuestHall:
                 del self._orphans[pid]
             elif deadline.is_over():
                 _signal(self._guests[pid].pidfd, signal.SIGKILL)
-        is_here = self._parents or self._guests or self.others or self._over is not None
+        guests = any(guest.parent for guest in self._all())
+        is_here = self._parents or guests or self.others or self._over is not None
         if is_here and self._lonely is not None:
             self._lonely = Deadline(self._clock, self._alone_after_s)
 
@@ -205,7 +215,11 @@ class GuestHall:
             self._deafen(guest)  # what has become of the process, its own end says
             return
         if isinstance(message, Arrive):
-            self._arrived(guest, message.parent)
+            why_not = self._refuses(message)
+            if why_not:
+                guest.say(JobOver(why_not, 1))
+            else:
+                self._arrived(guest, message.parent)
         elif isinstance(message, ToldToLeave):
             guest.is_told = True
         elif isinstance(message, Parted):

@@ -28,11 +28,11 @@ import msgspec
 import xxhash
 
 from paceline.errors import JobFailed, PeerLost, UsageError
-from paceline.launch.guests import GuestVisit, JobOver
+from paceline.launch.guests import Arrive, GuestVisit, JobOver
 from paceline.launch.job import Place, UserScript, read_place
 from paceline.launch.torchrun.above import find_torchrun
 from paceline.launch.torchrun.found import Torchrun, read_torchrun
-from paceline.launch.torchrun.wishes import read_wishes
+from paceline.launch.torchrun.wishes import digest_of, read_wishes
 from paceline.machine import machine_name
 from paceline.timing import Deadline, SystemClock, wall_time_s
 
@@ -69,13 +69,14 @@ def come(environ: Mapping[str, str], script: UserScript) -> Come | JobOver:
     """
     parent, started_at, command_line = find_torchrun(environ, os.getppid())
     torchrun = read_torchrun(environ, parent, command_line)._replace(started=started_at)
-    read_wishes(environ, torchrun)  # what is wrong is told by who is asked
+    wish = digest_of(read_wishes(environ, torchrun), script, torchrun)
+    arrive = Arrive(parent, torchrun.nonce, wish)
     folder = _folder(torchrun)
     deadline, pause = Deadline(SystemClock(), START_S), threading.Event()
     started: subprocess.Popen[bytes] | None = None
     while not deadline.is_over():
         try:
-            visit = GuestVisit(folder / DOOR, parent)
+            visit = GuestVisit(folder / DOOR, arrive)
             found = visit.wait_place(_say)
         except (OSError, PeerLost):  # there is none yet, or it goes just now
             started = _start_first(folder, script, torchrun) or started

@@ -19,9 +19,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+import xxhash
+
 from paceline.config import JobConfig, Sync, parse_pace
 from paceline.errors import UsageError
-from paceline.launch.job import JOB_DIR, tcp_address
+from paceline.launch.guests import Arrive
+from paceline.launch.job import JOB_DIR, UserScript, tcp_address
 from paceline.launch.torchrun.found import Torchrun
 from paceline.store.blobs import BlobStore
 from paceline.transport.address import TcpAddress
@@ -59,6 +62,29 @@ class Wishes(NamedTuple):
             checkpoints=self.checkpoints,
             pace=pace,
         )
+
+
+def digest_of(wishes: Wishes, script: UserScript, torchrun: Torchrun) -> str:
+    """What two torchruns that mean the same job have in common."""
+    own = ("--local-rank", "--local_rank")  # of one process
+    arguments = [one for one in script.arguments if not one.startswith(own)]
+    size = torchrun.processes, torchrun.most_machines
+    meant = (*wishes, script.named, arguments, size)
+    return xxhash.xxh3_64_hexdigest(repr(meant).encode(errors="surrogateescape"))
+
+
+def refusal(
+    arrive: Arrive, torchrun: Torchrun, wish: str, script: str, wait_s: float
+) -> str:
+    """Why one that comes is of another job than this torchrun has begun; or nothing."""
+    if arrive.nonce == torchrun.nonce or arrive.wish == wish:
+        return ""
+    return (
+        f"this machine still holds the job of {script} that another torchrun (process "
+        f"{torchrun.parent}, --rdzv-id {torchrun.run}) has begun with other variables, "
+        f"processes or arguments: wait {wait_s:g} s after its end, or take another "
+        "--rdzv-id"
+    )
 
 
 def read_wishes(environ: Mapping[str, str], torchrun: Torchrun) -> Wishes:

@@ -1,7 +1,9 @@
 """Guests get roles in their turn, and are watched, whoever their parent is."""
 
+import errno
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -205,6 +207,46 @@ def test_who_means_another_job_is_told_so_and_keeps_nobody_here(
     assert alone.wait(SOON_S)
     other.close()
     own.close()
+
+
+def test_who_cannot_be_let_in_now_is_let_in_later(
+    guests: Guests, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tries: list[int] = []
+    accept = socket.socket.accept
+
+    def fails_once(listener: socket.socket) -> object:
+        tries.append(1)
+        if len(tries) == 1:
+            raise OSError(errno.EMFILE, "too many open files")
+        return accept(listener)
+
+    monkeypatch.setattr(socket.socket, "accept", fails_once)
+
+    guests.come()
+
+    assert len(tries) > 1
+    assert not guests.alone.is_set()
+
+
+def test_a_hall_that_fails_says_so_and_its_guests_notice(
+    guests: Guests, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def fails(_: object) -> None:
+        raise ValueError("as never before")
+
+    process = guests.come()
+    one = seated(guests, "trainer-0", {})
+    heard(process)
+
+    monkeypatch.setattr(GuestHall, "_look", fails)
+
+    assert guests.alone.wait(SOON_S)
+    assert wait_any([one], SOON_S) == [one]
+    assert one.reap() == -signal.SIGKILL
+    guests.hall.wait_left()  # for nobody
+    assert guests.hall.start("trainer-1", {}) is None
+    assert "as never before" in capfd.readouterr().err
 
 
 def test_orphans_are_told_to_leave_then_killed_and_then_it_is_alone(

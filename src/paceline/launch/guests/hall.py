@@ -7,6 +7,7 @@
     its parent dies    nobody looks after it any more: it is told to leave, then killed
     nobody is left     neither guest nor parent here, nor another machine, for a while:
                        `alone` is called
+    this one fails     guests lose it, and leave; `alone` is called
     the job has ended  whoever comes, or has done its work, is told how
     another is meant   who comes is refused, and keeps nobody here
 
@@ -22,6 +23,7 @@ import selectors
 import signal
 import socket
 import threading
+import traceback
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
@@ -44,6 +46,7 @@ from paceline.transport.frames import CONTROL_LIMITS
 from paceline.transport.streams import FrameChannel, peer_process
 
 LOOK_EVERY_S = 0.25
+TOO_MANY_S = 0.1  # before one is let in again, where that has failed
 FIRST_S = 60.0  # for the first to come
 TALK_S = 2.0  # a guest that begins a message ends it; it is a few bytes
 ORPHAN_S = 10.0  # for guests without a parent, to leave by themselves
@@ -65,6 +68,8 @@ class _Guest:
 
     def say(self, message: GuestPlace | JobOver) -> bool:
         """Whether it was sent."""
+        if self.is_deaf:
+            return False
         try:
             self.channel.send(message)
         except TransportError:
@@ -166,6 +171,24 @@ class GuestHall:
         return not (guest.has_parted or has_ended)
 
     def _run(self) -> None:
+        try:
+            self._serve()
+        except Exception:  # noqa: BLE001  (whatever it is: nobody may wait for this thread)
+            traceback.print_exc()
+            self._fall()
+
+    def _fall(self) -> None:
+        """Nobody is looked after any more: guests notice, and who watches them does."""
+        with self._lock:
+            for guest in self._all():
+                if guest.process is not None:
+                    guest.process.ended(-signal.SIGKILL)
+                guest.is_deaf = True
+                guest.channel.close()
+        self._closed.set()
+        self._alone()
+
+    def _serve(self) -> None:
         while not self._closed.is_set():
             events = self._selector.select(LOOK_EVERY_S)
             with self._lock:
@@ -189,7 +212,11 @@ class GuestHall:
             self._lonely = Deadline(self._clock, self._alone_after_s)
 
     def _come(self) -> None:
-        end, _ = self._listener.accept()
+        try:
+            end, _ = self._listener.accept()
+        except OSError:  # whoever came has hung up; or there are too many open files
+            self._closed.wait(TOO_MANY_S)
+            return
         pid, user = peer_process(end)
         end.settimeout(TALK_S)
         if user != os.geteuid() or pid in self._guests or len(self._guests) >= MOST_GUESTS:

@@ -52,16 +52,31 @@ def test_several_machines_need_a_place_that_all_reach_or_another_launcher() -> N
 
 
 @pytest.mark.parametrize(
-    ("name", "text"), [("PACELINE_SERVERS", "0"), ("PACELINE_JOIN", "nowhere")]
+    ("name", "text"),
+    [
+        ("PACELINE_SERVERS", "0"),
+        ("PACELINE_JOIN", "nowhere"),
+        ("PACELINE_PACE", "fast"),
+        ("PACELINE_PLAIN", "true"),
+    ],
 )
 def test_what_says_nothing_is_refused_by_name(name: str, text: str) -> None:
     with pytest.raises(UsageError, match=name):
         read_wishes({name: text}, ALONE)
 
 
-def test_a_pace_that_is_none_is_refused() -> None:
-    with pytest.raises(UsageError, match="pace"):
-        read_wishes({"PACELINE_PACE": "fast"}, ALONE).config("r", ALONE)
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("PACELINE_SERVERS", "2"),
+        ("PACELINE_PACE", "async"),
+        ("PACELINE_JOB_DIR", "job"),
+        ("PACELINE_CHECKPOINTS", "cuts"),
+    ],
+)
+def test_what_the_launcher_says_is_not_said_by_who_joins(name: str, text: str) -> None:
+    with pytest.raises(UsageError, match=f"{name} with PACELINE_JOIN: the launcher"):
+        read_wishes({name: text, "PACELINE_JOIN": "10.0.0.2:7070"}, ALONE)
 
 
 def meant(*arguments: str, **wishes: Any) -> str:

@@ -6,8 +6,10 @@ PACELINE_SERVERS      how many there are; 1
 PACELINE_PACE         as for ``paceline run --pace``; sync
 PACELINE_JOB_DIR      the job folder, on the machine that leads; runs/<time>-<script>
 PACELINE_JOIN         where a launcher listens that was started by itself: it leads
-PACELINE_PLAIN        1: between machines without TLS
+PACELINE_PLAIN        1: between machines without TLS; 0
 ====================  ==============================================================
+
+With ``PACELINE_JOIN`` the first four are the launcher's to say.
 
 And what each machine says of its own address and of the run's secret:
 `paceline.launch.job.own`, `paceline.launch.job.environment`.
@@ -93,6 +95,7 @@ def read_wishes(environ: Mapping[str, str], torchrun: Torchrun) -> Wishes:
     Raises:
         UsageError: one says nothing that can be, or one is missing.
     """
+    _require_of_one_kind(environ)
     servers = environ.get(SERVERS) or "1"
     if not servers.isdecimal() or int(servers) < 1:
         raise UsageError(f"{SERVERS}={servers!r}: expected a number of at least 1")
@@ -105,12 +108,30 @@ def read_wishes(environ: Mapping[str, str], torchrun: Torchrun) -> Wishes:
         )
     if place:
         place = BlobStore(place if "://" in place else str(Path(place).absolute())).url
-    folder = environ.get(JOB_DIR)
+    folder, pace = environ.get(JOB_DIR), environ.get(PACE) or None
+    if pace is not None:
+        try:
+            parse_pace(pace)
+        except UsageError as error:
+            raise UsageError(f"{PACE}: {error}") from error
     return Wishes(
         place,
         int(servers),
-        environ.get(PACE) or None,
+        pace,
         Path(folder) if folder else None,
         tcp_address(JOIN, join) if join else None,
         environ.get(PLAIN) == "1",
     )
+
+
+def _require_of_one_kind(environ: Mapping[str, str]) -> None:
+    """Refuse what would be of no effect, and what is neither yes nor no."""
+    plain = environ.get(PLAIN) or "0"
+    if plain not in {"0", "1"}:
+        raise UsageError(f"{PLAIN}={plain!r}: expected 1 (without TLS) or 0")
+    for name in (SERVERS, PACE, JOB_DIR, CHECKPOINTS):
+        if environ.get(JOIN) and environ.get(name):
+            raise UsageError(
+                f"{name} with {JOIN}: the launcher at {environ[JOIN]} leads, and says so "
+                f"with its own options: unset {name}"
+            )

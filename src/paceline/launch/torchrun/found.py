@@ -21,9 +21,11 @@ from paceline.errors import UsageError
 from paceline.transport.address import TcpAddress, parse_address
 
 RUN_ID = "TORCHELASTIC_RUN_ID"
+JOIN = "PACELINE_JOIN"
 STORE_PORT = 29400  # torchrun's own, where an endpoint names none
 _MODULES = ("torch.distributed.run", "torch.distributed.launch")
 _PROGRAMS = ("torchrun", "run.py", "launch.py")
+_BACKENDS = ("c10d", "static")
 _STORE = ("MASTER_ADDR", "MASTER_PORT")
 
 # torchrun ends its processes by the signal that it was sent itself; at a change by SIGTERM.
@@ -82,7 +84,8 @@ def read_torchrun(
     """What is known of it; ``command_line`` is its process's own.
 
     Raises:
-        UsageError: a variable is no number, or the place of its store is no address.
+        UsageError: a variable is no number, the place of its store is no address, or its
+            machines meet in no store of torch's own.
     """
     asked = _asked(command_line)
     machines = _number(environ, "GROUP_WORLD_SIZE")
@@ -92,8 +95,14 @@ def read_torchrun(
         most = 1
     store = None
     if most > 1:
+        if backend not in _BACKENDS and not environ.get(JOIN):
+            raise UsageError(
+                f"--rdzv-backend {backend}: expected one of {', '.join(_BACKENDS)}, in "
+                "whose store machines agree which of them leads; or start a launcher by "
+                f"itself, and name it with {JOIN} (docs/torchrun.md)"
+            )
         endpoint = str(asked.rdzv_endpoint) if asked is not None else ""
-        store = _store(environ, endpoint if backend == "c10d" else "")
+        store = _store(environ, "" if backend == "static" else endpoint)
     return Torchrun(
         environ[RUN_ID],
         parent,

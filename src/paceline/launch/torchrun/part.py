@@ -30,8 +30,8 @@ from paceline.launch.job import (
 )
 from paceline.launch.local import LocalRun, Reach, fresh_run_id, wait_local_run
 from paceline.launch.torchrun.claim import ClaimStore, Leading
-from paceline.launch.torchrun.found import Torchrun
-from paceline.launch.torchrun.wishes import JOIN, Wishes
+from paceline.launch.torchrun.found import JOIN, Torchrun
+from paceline.launch.torchrun.wishes import Wishes
 from paceline.machine import machine_name
 from paceline.timing import Clock, wall_time_s
 from paceline.transport.address import TcpAddress, TcpListening, parse_address

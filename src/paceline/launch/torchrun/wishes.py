@@ -27,14 +27,13 @@ from paceline.config import JobConfig, Sync, parse_pace
 from paceline.errors import UsageError
 from paceline.launch.guests import Arrive
 from paceline.launch.job import JOB_DIR, UserScript, tcp_address
-from paceline.launch.torchrun.found import Torchrun
+from paceline.launch.torchrun.found import JOIN, Torchrun
 from paceline.store.blobs import BlobStore
 from paceline.transport.address import TcpAddress
 
 CHECKPOINTS = "PACELINE_CHECKPOINTS"
 SERVERS = "PACELINE_SERVERS"
 PACE = "PACELINE_PACE"
-JOIN = "PACELINE_JOIN"
 PLAIN = "PACELINE_PLAIN"
 
 

@@ -23,6 +23,7 @@ from tests.system.hosts import COUNTING, stands, stop, within
 
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run"]
 LIMIT_S = 240.0
+_OURS = "TEST_TORCHRUN_JOB"  # by which the processes of a job are found
 DAEMON = "paceline.launch.torchrun.daemon"
 
 
@@ -43,10 +44,11 @@ class TorchrunJob:
         self.folder, self.job, self._machines = folder, JobDir(folder / "job"), machines
         self.verdict = folder / "verdict.json"
         self._script = [str(COUNTING), *script, "--out", str(self.verdict)]
+        leads = {"PACELINE_JOB_DIR": str(self.job.path), "PACELINE_PACE": "async"}
         self._environment = {
             **os.environ,
-            "PACELINE_JOB_DIR": str(self.job.path),
-            "PACELINE_PACE": "async",
+            _OURS: str(self.job.path),
+            **({} if "PACELINE_JOIN" in environment else leads),
             "OMP_NUM_THREADS": "1",
             # As it is, torch 2.13 never lets a machine in that is not the first by name.
             "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1",
@@ -112,7 +114,7 @@ class TorchrunJob:
         for process in psutil.process_iter():
             with suppress(psutil.Error):
                 environment = process.environ()
-                is_ours = environment.get("PACELINE_JOB_DIR") == str(self.job.path)
+                is_ours = environment.get(_OURS) == str(self.job.path)
                 there = environment.get("PACELINE_HOST")
                 if is_ours and process.pid != os.getpid() and name in {"", there}:
                     found.append(process)

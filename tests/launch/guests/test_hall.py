@@ -1,7 +1,9 @@
 """Guests get roles in their turn, and are watched, whoever their parent is."""
 
+import errno
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -10,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from paceline.launch.guests import GuestHall, GuestVisit, JobOver, hall
+from paceline.launch.guests import Arrive, GuestHall, GuestVisit, JobOver, hall
 from paceline.launch.guests.guest import GuestProcess
 from paceline.launch.processes import wait_any
 from paceline.timing import SystemClock
@@ -19,8 +21,8 @@ SOON_S = 5.0
 GUEST = """
 import sys
 from pathlib import Path
-from paceline.launch.guests import GuestVisit
-visit = GuestVisit(Path(sys.argv[1]), int(sys.argv[2]))
+from paceline.launch.guests import Arrive, GuestVisit
+visit = GuestVisit(Path(sys.argv[1]), Arrive(int(sys.argv[2])))
 print(visit.wait_place(print), flush=True)
 word = sys.stdin.readline().strip()
 if word == "told":
@@ -183,9 +185,68 @@ def test_who_has_done_its_work_waits_for_the_end_and_who_waits_is_told(
 
     assert done.wait(SOON_S) == 3
     assert "as it was" in heard(waiting)
-    late = GuestVisit(guests.door, os.getpid())
+    late = GuestVisit(guests.door, Arrive(os.getpid()))
     assert late.wait_place(print) == JobOver("as it was", 3)
     late.close()
+
+
+def test_who_means_another_job_is_told_so_and_keeps_nobody_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hall, "FIRST_S", 0.1)
+    alone, door = threading.Event(), tmp_path / "door"
+
+    def refuses(arrive: Arrive) -> str:
+        return "another job" if arrive.wish == "b" else ""
+
+    own = GuestHall(door, SystemClock(), 0.1, alone.set, refuses)
+    other = GuestVisit(door, Arrive(os.getpid(), "12-1", "b"))
+
+    assert other.wait_place(print) == JobOver("another job", 1)
+    assert own.trainers == 0
+    assert alone.wait(SOON_S)
+    other.close()
+    own.close()
+
+
+def test_who_cannot_be_let_in_now_is_let_in_later(
+    guests: Guests, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tries: list[int] = []
+    accept = socket.socket.accept
+
+    def fails_once(listener: socket.socket) -> object:
+        tries.append(1)
+        if len(tries) == 1:
+            raise OSError(errno.EMFILE, "too many open files")
+        return accept(listener)
+
+    monkeypatch.setattr(socket.socket, "accept", fails_once)
+
+    guests.come()
+
+    assert len(tries) > 1
+    assert not guests.alone.is_set()
+
+
+def test_a_hall_that_fails_says_so_and_its_guests_notice(
+    guests: Guests, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def fails(_: object) -> None:
+        raise ValueError("as never before")
+
+    process = guests.come()
+    one = seated(guests, "trainer-0", {})
+    heard(process)
+
+    monkeypatch.setattr(GuestHall, "_look", fails)
+
+    assert guests.alone.wait(SOON_S)
+    assert wait_any([one], SOON_S) == [one]
+    assert one.reap() == -signal.SIGKILL
+    guests.hall.wait_left()  # for nobody
+    assert guests.hall.start("trainer-1", {}) is None
+    assert "as never before" in capfd.readouterr().err
 
 
 def test_orphans_are_told_to_leave_then_killed_and_then_it_is_alone(

@@ -10,6 +10,8 @@ import pytest
 from paceline.errors import UsageError
 from paceline.launch.guests import GuestHall, JobOver
 from paceline.launch.job import UserScript
+from paceline.launch.torchrun import coming
+from paceline.launch.torchrun.above import Above
 from paceline.launch.torchrun.coming import DOOR, LOCK, _folder, _start_first, come
 from paceline.launch.torchrun.found import Torchrun
 from paceline.timing import SystemClock
@@ -30,6 +32,8 @@ ROUND = {
 def _folders(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     with tempfile.TemporaryDirectory() as short:  # a socket's path is
         monkeypatch.setattr(tempfile, "tempdir", short)
+        above = Above(os.getppid(), 5, ["torchrun", "train.py"])
+        monkeypatch.setattr(coming, "find_torchrun", lambda *_: above)
         yield
 
 

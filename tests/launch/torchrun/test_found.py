@@ -88,3 +88,13 @@ def test_what_is_no_number_is_refused_by_name(name: str) -> None:
 def test_a_store_that_is_no_address_is_refused() -> None:
     with pytest.raises(UsageError, match="where torchrun's machines meet"):
         found("--nnodes", "2", MASTER_PORT="")
+
+
+def test_a_rendezvous_without_torchs_own_store_needs_a_launcher_by_itself() -> None:
+    etcd = ("--nnodes", "1:3", "--rdzv-backend", "etcd-v2", "--rdzv-endpoint", "head:2379")
+    with pytest.raises(UsageError, match=r"etcd-v2: expected one of c10d.*PACELINE_JOIN"):
+        found(*etcd)
+
+    joins = found(*etcd, PACELINE_JOIN="10.0.0.2:7070")
+    assert joins.store == TcpAddress("head", 2379), "each round has the same"
+    assert found("--rdzv-backend", "etcd-v2", GROUP_WORLD_SIZE="1").store is None

@@ -9,5 +9,5 @@
 """
 
 from paceline.launch.guests.hall import GuestHall
-from paceline.launch.guests.talk import JobOver
+from paceline.launch.guests.talk import Arrive, JobOver
 from paceline.launch.guests.visit import GuestVisit

@@ -7,7 +7,9 @@
     its parent dies    nobody looks after it any more: it is told to leave, then killed
     nobody is left     neither guest nor parent here, nor another machine, for a while:
                        `alone` is called
+    this one fails     guests lose it, and leave; `alone` is called
     the job has ended  whoever comes, or has done its work, is told how
+    another is meant   who comes is refused, and keeps nobody here
 
 What a guest says as it parts is its exit status. Who is dead and has said nothing was
 killed, unless it was told to leave, and torchrun has lost its patience. A guest that has
@@ -21,6 +23,7 @@ import selectors
 import signal
 import socket
 import threading
+import traceback
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
@@ -43,6 +46,7 @@ from paceline.transport.frames import CONTROL_LIMITS
 from paceline.transport.streams import FrameChannel, peer_process
 
 LOOK_EVERY_S = 0.25
+TOO_MANY_S = 0.1  # before one is let in again, where that has failed
 FIRST_S = 60.0  # for the first to come
 TALK_S = 2.0  # a guest that begins a message ends it; it is a few bytes
 ORPHAN_S = 10.0  # for guests without a parent, to leave by themselves
@@ -64,6 +68,8 @@ class _Guest:
 
     def say(self, message: GuestPlace | JobOver) -> bool:
         """Whether it was sent."""
+        if self.is_deaf:
+            return False
         try:
             self.channel.send(message)
         except TransportError:
@@ -76,14 +82,22 @@ class GuestHall:
     """The guests of one machine in one job, and the processes that have started them."""
 
     def __init__(
-        self, door: Path, clock: Clock, alone_after_s: float, alone: Callable[[], None]
+        self,
+        door: Path,
+        clock: Clock,
+        alone_after_s: float,
+        alone: Callable[[], None],
+        refuses: Callable[[Arrive], str] = lambda _: "",
     ) -> None:
         """Listen at ``door``, in a private folder; ``alone`` is called once, by a thread.
+
+        ``refuses`` says why one that comes is none for this job; nothing: it is one.
 
         Raises:
             OSError: nothing can listen there.
         """
         self._clock, self._alone_after_s, self._alone = clock, alone_after_s, alone
+        self._refuses = refuses
         self._lock = threading.Lock()  # guards the next four
         self._guests: dict[int, _Guest] = {}  # by pid
         self._parents: dict[int, int] = {}  # {pid: pidfd}
@@ -157,6 +171,24 @@ class GuestHall:
         return not (guest.has_parted or has_ended)
 
     def _run(self) -> None:
+        try:
+            self._serve()
+        except Exception:  # noqa: BLE001  (whatever it is: nobody may wait for this thread)
+            traceback.print_exc()
+            self._fall()
+
+    def _fall(self) -> None:
+        """Nobody is looked after any more: guests notice, and who watches them does."""
+        with self._lock:
+            for guest in self._all():
+                if guest.process is not None:
+                    guest.process.ended(-signal.SIGKILL)
+                guest.is_deaf = True
+                guest.channel.close()
+        self._closed.set()
+        self._alone()
+
+    def _serve(self) -> None:
         while not self._closed.is_set():
             events = self._selector.select(LOOK_EVERY_S)
             with self._lock:
@@ -174,12 +206,17 @@ class GuestHall:
                 del self._orphans[pid]
             elif deadline.is_over():
                 _signal(self._guests[pid].pidfd, signal.SIGKILL)
-        is_here = self._parents or self._guests or self.others or self._over is not None
+        guests = any(guest.parent for guest in self._all())
+        is_here = self._parents or guests or self.others or self._over is not None
         if is_here and self._lonely is not None:
             self._lonely = Deadline(self._clock, self._alone_after_s)
 
     def _come(self) -> None:
-        end, _ = self._listener.accept()
+        try:
+            end, _ = self._listener.accept()
+        except OSError:  # whoever came has hung up; or there are too many open files
+            self._closed.wait(TOO_MANY_S)
+            return
         pid, user = peer_process(end)
         end.settimeout(TALK_S)
         if user != os.geteuid() or pid in self._guests or len(self._guests) >= MOST_GUESTS:
@@ -205,7 +242,11 @@ class GuestHall:
             self._deafen(guest)  # what has become of the process, its own end says
             return
         if isinstance(message, Arrive):
-            self._arrived(guest, message.parent)
+            why_not = self._refuses(message)
+            if why_not:
+                guest.say(JobOver(why_not, 1))
+            else:
+                self._arrived(guest, message.parent)
         elif isinstance(message, ToldToLeave):
             guest.is_told = True
         elif isinstance(message, Parted):

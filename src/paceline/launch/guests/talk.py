@@ -4,7 +4,8 @@
 
     guest --Arrive--> host --GuestPlace--> guest --Parted--> host --JobOver--> guest
 
-Whoever comes once the job has ended is told `JobOver` in place of a role.
+Whoever comes once the job has ended is told `JobOver` in place of a role, and so is who
+means another job than this one.
 
 Pure: shapes alone.
 """
@@ -13,9 +14,14 @@ import msgspec
 
 
 class Arrive(msgspec.Struct, frozen=True, tag=True):
-    """A process wants to be a trainer; ``parent`` is whoever started it, and watches it."""
+    """A process wants to be a trainer; ``parent`` is whoever started it, and watches it.
+
+    ``nonce`` tells parents of one id apart; ``wish`` is a digest of what job it means.
+    """
 
     parent: int
+    nonce: str = ""
+    wish: str = ""
 
 
 class ToldToLeave(msgspec.Struct, frozen=True, tag=True):

@@ -35,8 +35,8 @@ OVER_S = 60.0  # the others may finish, and the last checkpoint be taken
 class GuestVisit:
     """One process at its host, from when it comes until it ends."""
 
-    def __init__(self, door: Path, parent: int) -> None:
-        """Come; ``parent`` started this process.
+    def __init__(self, door: Path, arrive: Arrive) -> None:
+        """Come, and say who comes.
 
         Raises:
             OSError: nobody is there (yet).
@@ -51,7 +51,7 @@ class GuestVisit:
         self._talking = threading.Lock()
         self._host = FrameChannel(end, FROM_HOST, CONTROL_LIMITS, "this machine's host")
         try:
-            self._say(Arrive(parent))
+            self._say(arrive)
         except TransportError:
             self.close()
             raise

@@ -3,6 +3,7 @@
 ::
 
     found     what torchrun says of itself, in an environment and its command line   (pure)
+    above     which process is torchrun, also above a wrapper
     wishes    what the user says of the job, in PACELINE_* variables                 (pure)
     claim     who leads: the machines agree in torchrun's own store
     daemon    one for each machine, which torchrun's restarts spare: its host, or launcher

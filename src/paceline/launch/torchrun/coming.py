@@ -5,7 +5,8 @@
     $TMPDIR/paceline-torchrun-<of user, run, machine>     mode 0700
         lock    held by the daemon as long as it lives: the first who has it starts one
         door    where guests come in
-        led     the job folder, if it leads: if it is killed, the next one goes on with it
+        led     torchrun, and the job folder, if it leads: if it is killed, the next one
+                of the same torchrun goes on with it
 
 Waits: for the daemon to be there, and for a role. The thread of the user's script.
 """
@@ -27,10 +28,11 @@ import msgspec
 import xxhash
 
 from paceline.errors import JobFailed, PeerLost, UsageError
-from paceline.launch.guests import GuestVisit, JobOver
+from paceline.launch.guests import Arrive, GuestVisit, JobOver
 from paceline.launch.job import Place, UserScript, read_place
+from paceline.launch.torchrun.above import find_torchrun
 from paceline.launch.torchrun.found import Torchrun, read_torchrun
-from paceline.launch.torchrun.wishes import read_wishes
+from paceline.launch.torchrun.wishes import digest_of, read_wishes
 from paceline.machine import machine_name
 from paceline.timing import Deadline, SystemClock, wall_time_s
 
@@ -65,15 +67,16 @@ def come(environ: Mapping[str, str], script: UserScript) -> Come | JobOver:
         UsageError: torchrun or the environment says something that cannot be.
         JobFailed: nobody on this machine gives a role.
     """
-    parent = os.getppid()
-    torchrun = read_torchrun(environ, parent, _command_line(parent))
-    read_wishes(environ, torchrun)  # what is wrong is told by who is asked
+    parent, started_at, command_line = find_torchrun(environ, os.getppid())
+    torchrun = read_torchrun(environ, parent, command_line)._replace(started=started_at)
+    wish = digest_of(read_wishes(environ, torchrun), script, torchrun)
+    arrive = Arrive(parent, torchrun.nonce, wish)
     folder = _folder(torchrun)
     deadline, pause = Deadline(SystemClock(), START_S), threading.Event()
     started: subprocess.Popen[bytes] | None = None
     while not deadline.is_over():
         try:
-            visit = GuestVisit(folder / DOOR, parent)
+            visit = GuestVisit(folder / DOOR, arrive)
             found = visit.wait_place(_say)
         except (OSError, PeerLost):  # there is none yet, or it goes just now
             started = _start_first(folder, script, torchrun) or started
@@ -173,13 +176,6 @@ def _sweep(own: Path) -> None:
             for name in (DOOR, LED, LOCK):
                 (path / name).unlink(missing_ok=True)
             path.rmdir()
-
-
-def _command_line(process: int) -> list[str]:
-    with suppress(OSError):
-        words = Path(f"/proc/{process}/cmdline").read_bytes().split(b"\0")
-        return [os.fsdecode(word) for word in words[:-1]]
-    return []
 
 
 def _say(text: str) -> None:

@@ -28,12 +28,12 @@ from typing import final
 import msgspec
 
 from paceline.errors import Interrupted, PacelineError
-from paceline.launch.guests import GuestHall, JobOver
+from paceline.launch.guests import Arrive, GuestHall, JobOver
 from paceline.launch.processes import name_process
 from paceline.launch.torchrun.coming import DOOR, LED, LOCK, Birth
 from paceline.launch.torchrun.found import OF_ONE_PROCESS
 from paceline.launch.torchrun.part import TakingPart
-from paceline.launch.torchrun.wishes import read_wishes
+from paceline.launch.torchrun.wishes import digest_of, read_wishes, refusal
 from paceline.timing import SystemClock
 from paceline.watch.progress import Lines
 
@@ -59,10 +59,15 @@ def main() -> None:
     sys.stdout = sys.stderr = output
     led = door.with_name(LED)
     alone_s = ALONE_S if torchrun.is_elastic else ENDED_S
-    hall = GuestHall(door, clock, alone_s, _end_this)
+    wishes, show = read_wishes(os.environ, torchrun), Lines(output, "paceline: ")
+    wish = digest_of(wishes, script, torchrun)
+
+    def refuses(arrive: Arrive) -> str:
+        return refusal(arrive, torchrun, wish, script.named, alone_s)
+
+    hall = GuestHall(door, clock, alone_s, _end_this, refuses)
     try:
         servers = {n: v for n, v in os.environ.items() if n not in OF_ONE_PROCESS}
-        wishes, show = read_wishes(os.environ, torchrun), Lines(output, "paceline: ")
         part = TakingPart(torchrun, wishes, script, servers, led, hall, show, clock)
         hall.end(_wait_over(part))
         hall.wait_left()

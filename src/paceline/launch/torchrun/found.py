@@ -4,7 +4,7 @@ Where machines meet is in no variable. ``MASTER_ADDR`` and ``MASTER_PORT`` name 
 need not be the same on two machines: with the c10d rendezvous the first process of each
 round may make a new one, and machines that were there before keep the old one; or there is
 none yet. The store of the rendezvous is the same for as long as torchrun lives: its address
-is an argument of torchrun, which is the parent of this process.
+is an argument of torchrun, which is above this process.
 
 Pure: environment and command line are arguments.
 """
@@ -21,9 +21,11 @@ from paceline.errors import UsageError
 from paceline.transport.address import TcpAddress, parse_address
 
 RUN_ID = "TORCHELASTIC_RUN_ID"
+JOIN = "PACELINE_JOIN"
 STORE_PORT = 29400  # torchrun's own, where an endpoint names none
 _MODULES = ("torch.distributed.run", "torch.distributed.launch")
 _PROGRAMS = ("torchrun", "run.py", "launch.py")
+_BACKENDS = ("c10d", "static")
 _STORE = ("MASTER_ADDR", "MASTER_PORT")
 
 # torchrun ends its processes by the signal that it was sent itself; at a change by SIGTERM.
@@ -42,12 +44,13 @@ class Torchrun(NamedTuple):
 
     Args:
         run: its id of the run, ``--rdzv-id``; not always one of its own.
-        parent: its process.
+        parent: its process, also where a wrapper is between.
         processes: that it starts on this machine.
         machines: how many are in this round.
         most_machines: how many there may be.
         store: where they meet; None: this machine is alone.
         is_elastic: machines may come and go.
+        started: when ``parent`` was, in ticks of the kernel's clock.
     """
 
     run: str
@@ -57,11 +60,22 @@ class Torchrun(NamedTuple):
     most_machines: int
     store: TcpAddress | None
     is_elastic: bool
+    started: int = 0
+
+    @property
+    def nonce(self) -> str:
+        """What no other torchrun of this machine has, since it was booted."""
+        return f"{self.parent}-{self.started}"
 
 
 def is_in_torchrun(environ: Mapping[str, str]) -> bool:
     """Whether torchrun has started this process."""
     return RUN_ID in environ
+
+
+def is_torchrun(command_line: Sequence[str]) -> bool:
+    """Whether a process with this command line is torchrun."""
+    return _asked(command_line) is not None
 
 
 def read_torchrun(
@@ -70,7 +84,8 @@ def read_torchrun(
     """What is known of it; ``command_line`` is its process's own.
 
     Raises:
-        UsageError: a variable is no number, or the place of its store is no address.
+        UsageError: a variable is no number, the place of its store is no address, or its
+            machines meet in no store of torch's own.
     """
     asked = _asked(command_line)
     machines = _number(environ, "GROUP_WORLD_SIZE")
@@ -80,8 +95,14 @@ def read_torchrun(
         most = 1
     store = None
     if most > 1:
+        if backend not in _BACKENDS and not environ.get(JOIN):
+            raise UsageError(
+                f"--rdzv-backend {backend}: expected one of {', '.join(_BACKENDS)}, in "
+                "whose store machines agree which of them leads; or start a launcher by "
+                f"itself, and name it with {JOIN} (docs/torchrun.md)"
+            )
         endpoint = str(asked.rdzv_endpoint) if asked is not None else ""
-        store = _store(environ, endpoint if backend == "c10d" else "")
+        store = _store(environ, "" if backend == "static" else endpoint)
     return Torchrun(
         environ[RUN_ID],
         parent,

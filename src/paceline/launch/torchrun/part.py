@@ -30,8 +30,8 @@ from paceline.launch.job import (
 )
 from paceline.launch.local import LocalRun, Reach, fresh_run_id, wait_local_run
 from paceline.launch.torchrun.claim import ClaimStore, Leading
-from paceline.launch.torchrun.found import Torchrun
-from paceline.launch.torchrun.wishes import JOIN, Wishes
+from paceline.launch.torchrun.found import JOIN, Torchrun
+from paceline.launch.torchrun.wishes import Wishes
 from paceline.machine import machine_name
 from paceline.timing import Clock, wall_time_s
 from paceline.transport.address import TcpAddress, TcpListening, parse_address
@@ -48,7 +48,8 @@ MOST_LOSSES = 3  # of a machine, after each of which it joins anew
 class TakingPart(NamedTuple):
     """What a machine takes part with.
 
-    ``led``: a file that says which job this machine leads, as long as it has not ended.
+    ``led``: a file that says which job of which torchrun this machine leads, as long as it
+    has not ended.
     """
 
     torchrun: Torchrun
@@ -79,7 +80,7 @@ class TakingPart(NamedTuple):
         if where is None:
             return self._lead(None)
         store = ClaimStore(where, self.torchrun.run, self.clock)
-        if store.claim() or self.led.exists():
+        if store.claim() or self.job_led() is not None:
             return self._lead_all(store, where, secret)
         return self._follow_who_leads(store, secret)
 
@@ -123,15 +124,23 @@ class TakingPart(NamedTuple):
     def _run(self) -> LocalRun:
         """The job that begins; or goes on, where this machine led it and was killed."""
         config = self.wishes.config(fresh_run_id(), self.torchrun)
-        with suppress(FileNotFoundError):
-            job = JobDir(Path(self.led.read_text()))
-            if job.config.exists():
-                config = structs.replace(job.read_config(), run=config.run)
-                return LocalRun(config, self.script, job, is_resumed=True)
+        led = self.job_led()
+        if led is not None and led.config.exists():
+            config = structs.replace(led.read_config(), run=config.run)
+            return LocalRun(config, self.script, led, is_resumed=True)
         named = file_of(self.script)
         folder = self.wishes.folder or fresh_job_dir(RUNS, named, wall_time_s())
-        self.led.write_text(str(folder.absolute()))
+        self.led.write_text(f"{self.torchrun.nonce}\n{folder.absolute()}")
         return LocalRun(config, self.script, JobDir(folder))
+
+    def job_led(self) -> JobDir | None:
+        """What this machine led for this very torchrun; what for another is forgotten."""
+        with suppress(FileNotFoundError):
+            nonce, _, folder = self.led.read_text().partition("\n")
+            if nonce == self.torchrun.nonce and folder:
+                return JobDir(Path(folder))
+            self.led.unlink()
+        return None
 
     def _follow_who_leads(self, store: ClaimStore, secret: Secret | None) -> JobOver:
         """Be a host; if this machine is lost to the job, join anew while there is one."""

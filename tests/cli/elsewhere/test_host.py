@@ -144,13 +144,13 @@ def test_who_joins_again_is_in_one_run_after_the_other_until_the_job_is_over(
         "127.0.0.1:7070",
         "--rejoin",
         "--folder",
-        str(tmp_path / "job"),
+        str(tmp_path / "job-1"),
     ]
 
     assert exit_code(monkeypatch, *again) == 0
 
     folders = [plan.folder.name for plan in plans if plan.folder is not None]
-    assert folders == ["job", "job-2", "job-3"]
+    assert folders == ["job-1", "job-1-2", "job-1-3"]
     assert all(plan.reached_within_s > 0.0 for plan in plans)
     monkeypatch.setattr(host_command, "wait_host", Runs(plans, [GONE, Interrupted("stop")]))
     assert exit_code(monkeypatch, *again[:4]) == PREEMPTED_EXIT_CODE

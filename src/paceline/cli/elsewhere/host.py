@@ -206,15 +206,20 @@ def _wait_again(plan: HostPlan) -> str:
 
     Each has a folder of its own: what another has left belongs to that.
     """
-    for number in itertools.count(2):
+    for number in itertools.count(1):
         try:
-            return wait_host(plan, _say, SystemClock())
+            one = plan._replace(folder=_numbered(plan.folder, number))
+            return wait_host(one, _say, SystemClock())
         except RunGone as gone:
             _say(f"{gone}; this machine joins again")
-        if plan.folder is not None:
-            name = plan.folder.name.removesuffix(f"-{number - 1}")
-            plan = plan._replace(folder=plan.folder.with_name(f"{name}-{number}"))
     raise AssertionError("numbers do not end")
+
+
+def _numbered(folder: Path | None, number: int) -> Path | None:
+    """The folder for the run of that number that a machine is in."""
+    if folder is None or number == 1:
+        return folder
+    return folder.with_name(f"{folder.name}-{number}")
 
 
 def _named(join: str, *, is_piped: bool, is_plain: bool) -> JobDir | JobDoor:

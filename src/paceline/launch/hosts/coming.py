@@ -43,6 +43,11 @@ class NotLetIn(JobFailed):
 
 
 @final
+class AnotherSecret(UsageError):  # noqa: N818  (named for what happened)
+    """Who answers where the launcher should be is of another secret, run or version."""
+
+
+@final
 class RunGone(JobFailed):
     """A machine is in the run no more, and another run may go on with the job.
 
@@ -111,17 +116,25 @@ def wait_own_host(
 
 
 def wait_door(
-    job: JobDir, within_s: float, say: Callable[[str], None], clock: Clock
+    job: JobDir,
+    within_s: float,
+    say: Callable[[str], None],
+    clock: Clock,
+    *,
+    pause_s: float = 0.0,
 ) -> JobDoor | None:
     """Where a job lets machines in, as its folder says; None: the job is over.
 
+    It is looked at after ``pause_s``: who has been refused is not to ask without end.
+
     Raises:
-        UsageError: it lets none in, or its secret could be read by others.
-        NotLetIn: no run of it is there in time.
+        UsageError: its secret could be read by others.
+        NotLetIn: no run of it that lets machines in is there in time.
         Interrupted: this machine is told to stop.
     """
     deadline, is_told, pause = Deadline(clock, within_s), False, threading.Event()
     with Interrupts() as interrupts:
+        pause.wait(pause_s)
         while not interrupts.count:
             run = job.read_run()
             if run is not None and (secret := read_secret(job.secret)) is not None:
@@ -159,7 +172,7 @@ def wait_joined(
     """Ask to join until the launcher says yes or no, and say what is waited for.
 
     Raises:
-        UsageError: it says no, or has another secret.
+        UsageError: it says no; `AnotherSecret`: it is of another secret, run or version.
         NotLetIn: nobody says anything in time.
         Interrupted: this machine is told to stop.
     """
@@ -170,7 +183,7 @@ def wait_joined(
         try:
             answer = link.call(message, JOIN_ANSWER_S)
         except ForeignPeer as error:
-            raise UsageError(str(error)) from error
+            raise AnotherSecret(str(error)) from error
         except (PeerLost, DeadlineExceeded, HandshakeRefused) as error:
             answer = None
             why = str(error)

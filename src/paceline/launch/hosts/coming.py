@@ -68,7 +68,7 @@ class HostPlan(NamedTuple):
     are. Nothing is heard for ``orphan_after_s``: the host ends; before it has joined, for
     ``join_within_s``. ``is_plain``: without TLS, as the launcher has it. ``capacity``: what
     it takes at most. Once told to stop it stays for ``stay_s``, if the job may end before.
-    ``reached_within_s``: how long the launcher may fail to reach it.
+    ``reached_within_s``: how long the launcher may fail to reach it, or be somebody else.
     ``guests`` are its trainers, in place of processes of its own.
     """
 
@@ -180,10 +180,11 @@ def wait_joined(
     reached_by: Deadline | None = None
     told = ""
     while not interrupts.count:
+        refused: type[UsageError] = UsageError
         try:
             answer = link.call(message, JOIN_ANSWER_S)
-        except ForeignPeer as error:
-            raise AnotherSecret(str(error)) from error
+        except ForeignPeer as error:  # it may have the launcher's address for a moment
+            answer, refused = Refusal(kind="mismatch", text=str(error)), AnotherSecret
         except (PeerLost, DeadlineExceeded, HandshakeRefused) as error:
             answer = None
             why = str(error)
@@ -194,7 +195,7 @@ def wait_joined(
                 reached_by = Deadline(clock, plan.reached_within_s)
             may_pass = answer.kind == "mismatch" and not (reached_by or deadline).is_over()
             if answer.kind != "not_ready" and not may_pass:
-                raise UsageError(answer.text)
+                raise refused(answer.text)
             why = answer.text
         if deadline.is_over():
             raise NotLetIn(

@@ -140,6 +140,9 @@ def test_ends_mean_to_a_cluster_what_they_mean(kind: Kind) -> None:
     assert meant("trainer") == going_on | {2: "FailIndex"}
     assert meant("server") == {}
     assert specs["server"]["podReplacementPolicy"] == "TerminatingOrFailed"
+    assert [specs[role]["backoffLimitPerIndex"] for role in ("server", "trainer")] == [
+        20
+    ] * 2
     assert [specs[role].get("successPolicy") for role in ("server", "trainer")] == [
         {"rules": [{"succeededCount": 1}]}
     ] * 2

@@ -6,8 +6,9 @@ import pytest
 
 from paceline.cli.elsewhere import host as host_command
 from paceline.errors import PREEMPTED_EXIT_CODE, Interrupted
-from paceline.launch.hosts import HostPlan, NotLetIn, RunGone
+from paceline.launch.hosts import AnotherSecret, HostPlan, NotLetIn, RunGone
 from paceline.launch.job import JobDir, RunFile, write_secret
+from paceline.timing import ManualClock
 from paceline.transport.address import TcpAddress
 from paceline.transport.handshake import Secret
 from tests.cli.running import exit_code
@@ -22,6 +23,7 @@ def plans(monkeypatch: pytest.MonkeyPatch) -> list[HostPlan]:
         made.append(plan)
         return "the job is over"
 
+    monkeypatch.setattr(host_command, "REFUSED_S", 0.0)
     monkeypatch.setenv("PACELINE_SECRET", Secret.fresh().text())
     monkeypatch.setattr(host_command, "wait_host", wait_host)
     return made
@@ -144,17 +146,68 @@ def test_who_joins_again_is_in_one_run_after_the_other_until_the_job_is_over(
         "127.0.0.1:7070",
         "--rejoin",
         "--folder",
-        str(tmp_path / "job"),
+        str(tmp_path / "job-1"),
     ]
 
     assert exit_code(monkeypatch, *again) == 0
 
     folders = [plan.folder.name for plan in plans if plan.folder is not None]
-    assert folders == ["job", "job-2", "job-3"]
+    assert folders == ["job-1", "job-1-2", "job-1-3"]
     assert all(plan.reached_within_s > 0.0 for plan in plans)
     monkeypatch.setattr(host_command, "wait_host", Runs(plans, [GONE, Interrupted("stop")]))
     assert exit_code(monkeypatch, *again[:4]) == PREEMPTED_EXIT_CODE
     assert plans[-1].folder is None
+
+
+def test_by_a_folder_it_joins_again_where_that_says_then_for_as_long_as_at_first(
+    monkeypatch: pytest.MonkeyPatch, plans: list[HostPlan], tmp_path: Path
+) -> None:
+    """Each run has a secret and an address of its own."""
+    job, clock = JobDir(tmp_path), ManualClock()
+
+    def begin(port: int) -> None:
+        write_secret(job.secret, Secret.fresh())
+        job.write_run(RUN)
+        job.write_door(f"127.0.0.1:{port}")
+
+    def wait_host(plan: HostPlan, *_: object) -> str:
+        plans.append(plan)
+        clock.advance(50.0)
+        if len(plans) % 2:
+            raise INTERRUPTED
+        begin(7070 + len(plans))
+        if len(plans) == 4:
+            job.write_end(None, {"status": "finished", "ending": "trained"})
+        raise AnotherSecret("expects proof of the run's secret")
+
+    begin(7070)
+    monkeypatch.setattr(host_command, "SystemClock", lambda: clock)
+    monkeypatch.setattr(host_command, "wait_host", wait_host)
+    again = ["host", "--join", str(tmp_path), "--rejoin", "--join-within", "60s"]
+
+    assert exit_code(monkeypatch, *again, "--folder", str(tmp_path / "own")) == 0
+
+    assert [plan.launcher.port for plan in plans] == [7070, 7070, 7072, 7072]
+    assert len({plan.secret.text() for plan in plans}) == 2
+    folders = [plan.folder.name for plan in plans if plan.folder is not None]
+    assert folders == ["own", "own-2", "own-2", "own-3"]
+
+
+def test_a_secret_in_a_folder_may_be_that_of_a_run_that_was_killed(
+    monkeypatch: pytest.MonkeyPatch, plans: list[HostPlan], tmp_path: Path
+) -> None:
+    job, refused = JobDir(tmp_path), AnotherSecret("expects proof of the run's secret")
+    write_secret(job.secret, Secret.fresh())
+    job.write_run(RUN)
+    job.write_door("127.0.0.1:7070")
+    join = ["host", "--join", str(tmp_path), "--join-within"]
+
+    monkeypatch.setattr(host_command, "wait_host", Runs(plans, [refused]))
+    assert exit_code(monkeypatch, *join, "60s") == 0
+    monkeypatch.setattr(host_command, "wait_host", Runs(plans, [refused]))
+    assert exit_code(monkeypatch, *join, "0s") == 2
+    monkeypatch.setattr(host_command, "wait_host", Runs(plans, [GONE]))
+    assert exit_code(monkeypatch, *join, "60s") == 1
 
 
 class Runs:

@@ -19,7 +19,13 @@ from paceline.errors import (
     UsageError,
 )
 from paceline.launch.hosts import coming
-from paceline.launch.hosts.coming import HostPlan, wait_door, wait_joined, wait_own_host
+from paceline.launch.hosts.coming import (
+    AnotherSecret,
+    HostPlan,
+    wait_door,
+    wait_joined,
+    wait_own_host,
+)
 from paceline.launch.job import JobDir, JobDoor, RunFile, write_secret
 from paceline.launch.processes import Interrupts
 from paceline.messages.hosts import HostJoined, HostScript, JoinHost
@@ -90,21 +96,30 @@ def test_it_is_not_waited_for_longer_than_was_said() -> None:
 
 
 @pytest.mark.parametrize(
-    "refused", [ForeignPeer("another secret"), Refusal(kind="mismatch", text="another")]
+    ("refused", "kind"),
+    [
+        (ForeignPeer("another secret"), AnotherSecret),
+        (Refusal(kind="mismatch", text="another"), UsageError),
+    ],
 )
-def test_who_is_refused_does_not_wait(refused: Answer) -> None:
-    with pytest.raises(UsageError, match="another"):
+def test_who_is_refused_does_not_wait(refused: Answer, kind: type[UsageError]) -> None:
+    with pytest.raises(UsageError, match="another") as raised:
         waited(refused)
+    assert raised.type is kind
 
 
-def test_a_launcher_that_does_not_reach_a_host_yet_is_asked_again_for_a_while() -> None:
+@pytest.mark.parametrize(
+    "not_yet", [Refusal(kind="mismatch", text="not yet"), ForeignPeer("not yet")]
+)
+def test_a_launcher_that_reaches_no_host_yet_or_is_another_is_asked_again_for_a_while(
+    not_yet: Answer,
+) -> None:
     plan = PLAN._replace(reached_within_s=3.0)
-    unreached = Refusal(kind="mismatch", text="it is not reached")
 
-    joined, _ = waited(unreached, unreached, JOINED, plan=plan)
+    joined, _ = waited(not_yet, not_yet, JOINED, plan=plan)
     assert joined == JOINED
-    with pytest.raises(UsageError, match="it is not reached"):
-        waited(*[unreached] * 4, plan=plan)
+    with pytest.raises(UsageError, match="not yet"):
+        waited(*[not_yet] * 4, plan=plan)
     with pytest.raises(UsageError, match="another script"):
         waited(Refusal(kind="invalid", text="another script"), plan=plan)
 

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from paceline.config import JobConfig
-from paceline.errors import UsageError
+from paceline.errors import StoreError, UsageError
 from paceline.launch.hosts import sameness
 from paceline.launch.hosts.sameness import check_same, described, versions
 from paceline.launch.job import UserScript
@@ -72,6 +72,17 @@ def test_checkpoints_elsewhere_are_refused(there: str, joined: HostJoined) -> No
         claim_place(store, Claim(job="r", run="other", holder="me", folder="here"))
 
     with pytest.raises(UsageError, match=rf"\(found {there} there\).*--checkpoints"):
+        check_same(joined, print)
+
+
+def test_checkpoints_that_cannot_be_written_may_be_tomorrow(
+    joined: HostJoined, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def write(*_: object) -> None:
+        raise StoreError("503 slow down")
+
+    monkeypatch.setattr(BlobStore, "write", write)
+    with pytest.raises(StoreError, match=r"cannot be written from here: 503 slow down"):
         check_same(joined, print)
 
 

@@ -12,12 +12,14 @@ from msgspec import structs
 
 from paceline.config import JobConfig
 from paceline.errors import JobFailed, StoreError, UsageError
+from paceline.launch.job import claiming
 from paceline.launch.job.claiming import claimed, job_of
 from paceline.launch.job.commands import Command, UserScript
 from paceline.launch.job.folder import JobDir, RunFile
 from paceline.launch.local import LocalRun, wait_local_run
 from paceline.launch.processes.process import Child
 from paceline.store.blobs.blobs import BlobStore
+from paceline.store.blobs.retries import Patience
 from paceline.store.cuts.claims import Claim, claim_place, newest_claim
 from paceline.timing import SystemClock
 from paceline.watch.progress import open_show
@@ -100,6 +102,28 @@ def test_a_full_place_is_told_at_once_and_the_same_command_may_be_tried_again(
         with pytest.raises(StoreError, match="the disk is full"):
             run(tmp_path / "a", tmp_path / "cuts", "a1")
     assert "would have been started" in run(tmp_path / "a", tmp_path / "cuts", "a1")
+
+
+def test_trouble_that_passes_ends_no_job_that_goes_on_and_is_told_at_once_to_who_begins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pauses: list[float] = []
+    monkeypatch.setattr(claiming, "_RESUMED", Patience(wait=pauses.append))
+    sync, troubles = os.fsync, [OSError(errno.EIO, "a moment")]
+
+    def fail_once(descriptor: int) -> None:
+        if troubles:
+            raise troubles.pop()
+        sync(descriptor)
+
+    run(tmp_path / "a", tmp_path / "cuts", "a1")
+    monkeypatch.setattr(os, "fsync", fail_once)
+    again = run(tmp_path / "a", tmp_path / "cuts", "a2", is_resumed=True)
+    assert "would have been started" in again
+    assert pauses == [Patience().pauses_s[0]]
+    troubles.append(OSError(errno.EIO, "a moment"))
+    with pytest.raises(StoreError, match="a moment"):
+        run(tmp_path / "b", tmp_path / "others", "b1")
 
 
 def test_a_job_of_which_nothing_is_left_says_that_it_begins_anew(tmp_path: Path) -> None:

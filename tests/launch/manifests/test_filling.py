@@ -137,9 +137,12 @@ def test_ends_mean_to_a_cluster_what_they_mean(kind: Kind) -> None:
     going_on = {"lost": "Ignore", 75: "Ignore"}
     failing = dict.fromkeys((1, 2, 3), "FailJob")
     assert meant("coordinator") == going_on | failing
-    assert meant("trainer") == going_on | {2: "FailJob"}
+    assert meant("trainer") == going_on | {2: "FailIndex"}
     assert meant("server") == {}
     assert specs["server"]["podReplacementPolicy"] == "TerminatingOrFailed"
+    assert [specs[role]["backoffLimitPerIndex"] for role in ("server", "trainer")] == [
+        20
+    ] * 2
     assert [specs[role].get("successPolicy") for role in ("server", "trainer")] == [
         {"rules": [{"succeededCount": 1}]}
     ] * 2

@@ -30,6 +30,12 @@ def test_no_dns_label_is_refused_by_name(text: str) -> None:
         require_label("--name", text, MOST_NAME)
 
 
+def test_a_namespace_may_begin_with_a_digit() -> None:
+    assert require_label("--namespace", "3d-team", is_namespace=True) == "3d-team"
+    with pytest.raises(UsageError, match="no hyphen first or last, got '-a'"):
+        require_label("--namespace", "-a", is_namespace=True)
+
+
 @pytest.mark.parametrize("text", ["keys", "a.b-c.d", "0"])
 def test_a_dns_name_names_an_object(text: str) -> None:
     assert require_name("--env-from", text) == text

@@ -22,6 +22,7 @@ from paceline.cli.options import parse_seconds
 from paceline.cli.run import run
 from paceline.errors import PREEMPTED_EXIT_CODE, Interrupted
 from paceline.launch.hosts import (
+    AnotherSecret,
     Capacity,
     HostPlan,
     NotLetIn,
@@ -44,6 +45,7 @@ from paceline.machine import machine_name
 from paceline.timing import Deadline, SystemClock
 
 REACHED_S = 30.0  # networks of containers may let the first packets of a new one not pass
+REFUSED_S = 1.0  # before a folder whose secret was refused is looked at again
 LOOK_AGAIN_S = 20.0  # into the job folder: another run of the job may be elsewhere
 
 
@@ -134,7 +136,7 @@ def host(  # noqa: PLR0913  (the command line has one parameter for each option)
     folder, from that.
     """
     wish = OwnWish.of(network, advertise, ports, os.environ)
-    within = Deadline(SystemClock(), parse_seconds("--join-within", join_within))
+    within_s = parse_seconds("--join-within", join_within)
     most = _Most(
         Capacity(servers, trainers),
         parse_seconds("--orphan-after", orphan_after),
@@ -142,18 +144,18 @@ def host(  # noqa: PLR0913  (the command line has one parameter for each option)
         REACHED_S if rejoin else 0.0,
     )
 
-    def be_host(door: JobDoor, join_within_s: float) -> str:
-        plan = _plan(door, wish, join_within_s, name or machine_name(), folder, most)
-        return _wait_again(plan) if rejoin else wait_host(plan, _say, SystemClock())
+    def plan_of(door: JobDoor, join_within_s: float) -> HostPlan:
+        return _plan(door, wish, join_within_s, name or machine_name(), folder, most)
 
     try:
         named = _named(join, is_piped=end_with_stdin, is_plain=plain)
         if end_with_stdin:
             threading.Thread(target=_stop_with_stdin, daemon=True).start()
         if isinstance(named, JobDir):
-            _say(_wait_by_folder(named, be_host, within))
+            _say(_wait_by_folder(named, plan_of, within_s, is_again=rejoin))
         else:
-            _say(be_host(named, within.remaining_s()))
+            plan = plan_of(named, within_s)
+            _say(_wait_again(plan) if rejoin else wait_host(plan, _say, SystemClock()))
     except Interrupted as interrupted:
         _say(str(interrupted))
         raise typer.Exit(PREEMPTED_EXIT_CODE) from None
@@ -202,19 +204,24 @@ def _plan(
 
 
 def _wait_again(plan: HostPlan) -> str:
-    """Be a host of one run of the job after the other; how the last has ended.
+    """Be a host of one run after the other, at one address; how the last has ended.
 
     Each has a folder of its own: what another has left belongs to that.
     """
-    for number in itertools.count(2):
+    for number in itertools.count(1):
         try:
-            return wait_host(plan, _say, SystemClock())
+            one = plan._replace(folder=_numbered(plan.folder, number))
+            return wait_host(one, _say, SystemClock())
         except RunGone as gone:
             _say(f"{gone}; this machine joins again")
-        if plan.folder is not None:
-            name = plan.folder.name.removesuffix(f"-{number - 1}")
-            plan = plan._replace(folder=plan.folder.with_name(f"{name}-{number}"))
     raise AssertionError("numbers do not end")
+
+
+def _numbered(folder: Path | None, number: int) -> Path | None:
+    """The folder for the run of that number that a machine is in."""
+    if folder is None or number == 1:
+        return folder
+    return folder.with_name(f"{folder.name}-{number}")
 
 
 def _named(join: str, *, is_piped: bool, is_plain: bool) -> JobDir | JobDoor:
@@ -227,21 +234,36 @@ def _named(join: str, *, is_piped: bool, is_plain: bool) -> JobDir | JobDoor:
 
 
 def _wait_by_folder(
-    job: JobDir, be_host: Callable[[JobDoor, float], str], within: Deadline
+    job: JobDir,
+    plan_of: Callable[[JobDoor, float], HostPlan],
+    within_s: float,
+    *,
+    is_again: bool,
 ) -> str:
     """Join a job where its folder says, anew as long as nobody is found there.
 
-    The folder of a run that was killed still says where that one was, until the next.
+    The folder of a run that was killed still says where that one was, until the next: there
+    may be nobody, or somebody else. ``is_again``: so it is after each run, too.
     """
+    within, number, pause_s = Deadline(SystemClock(), within_s), 1, 0.0
     while True:
-        door = wait_door(job, within.remaining_s(), _say, SystemClock())
+        left_s = within.remaining_s()
+        door = wait_door(job, left_s, _say, SystemClock(), pause_s=pause_s)
         if door is None:
             return f"the job in {job.path} is over"
         try:
-            return be_host(door, min(LOOK_AGAIN_S, within.remaining_s()))
-        except NotLetIn:
+            plan = plan_of(door, min(LOOK_AGAIN_S, within.remaining_s()))
+            plan = plan._replace(folder=_numbered(plan.folder, number))
+            return wait_host(plan, _say, SystemClock())
+        except (NotLetIn, AnotherSecret):
             if within.is_over():
                 raise
+            pause_s = REFUSED_S
+        except RunGone as gone:
+            if not is_again:
+                raise
+            _say(f"{gone}; this machine joins again")
+            within, number = Deadline(SystemClock(), within_s), number + 1
 
 
 def _say(text: str) -> None:

@@ -109,7 +109,7 @@ def write(  # noqa: PLR0913  (the command line has one parameter for each option
         require_utf8("a word of the command", word)
     chosen: dict[str, Any] = {
         "gpus": require_count("--gpus", gpus or 0, 0, 1024),
-        "namespace": require_label("--namespace", namespace) if namespace else "",
+        "namespace": _namespace(namespace),
         "storage": require_quantity("--storage", storage or "10Gi"),
         "storage_class": _name("--storage-class", storage_class),
         "env_from": _name("--env-from", env_from),
@@ -147,6 +147,10 @@ def _named(script: str) -> str:
     """What a job is called after its script: ``my_train.py`` is ``my-train``."""
     stem = PurePath(script).name.removesuffix(".py").lower()
     return re.sub("[^a-z0-9]+", "-", stem).strip("-")[:MOST_NAME]
+
+
+def _namespace(text: str | None) -> str:
+    return require_label("--namespace", text, is_namespace=True) if text else ""
 
 
 def _name(option: str, text: str | None) -> str:

@@ -23,6 +23,7 @@ from paceline.lazy_names import loader
 if TYPE_CHECKING:
     from paceline.launch.hosts.agent import wait_host
     from paceline.launch.hosts.coming import (
+        AnotherSecret,
         HostPlan,
         NotLetIn,
         RunGone,
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from paceline.launch.hosts.sameness import described
 
 _LAZY = {  # {name: the module that defines it}: most runs have one machine
+    "AnotherSecret": "paceline.launch.hosts.coming",
     "HostPlan": "paceline.launch.hosts.coming",
     "NotLetIn": "paceline.launch.hosts.coming",
     "RunGone": "paceline.launch.hosts.coming",

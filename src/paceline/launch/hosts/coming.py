@@ -43,6 +43,11 @@ class NotLetIn(JobFailed):
 
 
 @final
+class AnotherSecret(UsageError):  # noqa: N818  (named for what happened)
+    """Who answers where the launcher should be is of another secret, run or version."""
+
+
+@final
 class RunGone(JobFailed):
     """A machine is in the run no more, and another run may go on with the job.
 
@@ -63,7 +68,7 @@ class HostPlan(NamedTuple):
     are. Nothing is heard for ``orphan_after_s``: the host ends; before it has joined, for
     ``join_within_s``. ``is_plain``: without TLS, as the launcher has it. ``capacity``: what
     it takes at most. Once told to stop it stays for ``stay_s``, if the job may end before.
-    ``reached_within_s``: how long the launcher may fail to reach it.
+    ``reached_within_s``: how long the launcher may fail to reach it, or be somebody else.
     ``guests`` are its trainers, in place of processes of its own.
     """
 
@@ -111,17 +116,25 @@ def wait_own_host(
 
 
 def wait_door(
-    job: JobDir, within_s: float, say: Callable[[str], None], clock: Clock
+    job: JobDir,
+    within_s: float,
+    say: Callable[[str], None],
+    clock: Clock,
+    *,
+    pause_s: float = 0.0,
 ) -> JobDoor | None:
     """Where a job lets machines in, as its folder says; None: the job is over.
 
+    It is looked at after ``pause_s``: who has been refused is not to ask without end.
+
     Raises:
-        UsageError: it lets none in, or its secret could be read by others.
-        NotLetIn: no run of it is there in time.
+        UsageError: its secret could be read by others.
+        NotLetIn: no run of it that lets machines in is there in time.
         Interrupted: this machine is told to stop.
     """
     deadline, is_told, pause = Deadline(clock, within_s), False, threading.Event()
     with Interrupts() as interrupts:
+        pause.wait(pause_s)
         while not interrupts.count:
             run = job.read_run()
             if run is not None and (secret := read_secret(job.secret)) is not None:
@@ -159,7 +172,7 @@ def wait_joined(
     """Ask to join until the launcher says yes or no, and say what is waited for.
 
     Raises:
-        UsageError: it says no, or has another secret.
+        UsageError: it says no; `AnotherSecret`: it is of another secret, run or version.
         NotLetIn: nobody says anything in time.
         Interrupted: this machine is told to stop.
     """
@@ -167,10 +180,11 @@ def wait_joined(
     reached_by: Deadline | None = None
     told = ""
     while not interrupts.count:
+        refused: type[UsageError] = UsageError
         try:
             answer = link.call(message, JOIN_ANSWER_S)
-        except ForeignPeer as error:
-            raise UsageError(str(error)) from error
+        except ForeignPeer as error:  # it may have the launcher's address for a moment
+            answer, refused = Refusal(kind="mismatch", text=str(error)), AnotherSecret
         except (PeerLost, DeadlineExceeded, HandshakeRefused) as error:
             answer = None
             why = str(error)
@@ -181,7 +195,7 @@ def wait_joined(
                 reached_by = Deadline(clock, plan.reached_within_s)
             may_pass = answer.kind == "mismatch" and not (reached_by or deadline).is_over()
             if answer.kind != "not_ready" and not may_pass:
-                raise UsageError(answer.text)
+                raise refused(answer.text)
             why = answer.text
         if deadline.is_over():
             raise NotLetIn(

@@ -98,7 +98,7 @@ def _check_checkpoints(joined: HostJoined) -> None:
         store.write(probe, [joined.host.encode()])
         store.remove(probe)
     except StoreError as error:
-        raise UsageError(f"{store.url} cannot be written from here: {error}") from error
+        raise StoreError(f"{store.url} cannot be written from here: {error}") from error
 
 
 def _digest(script: UserScript) -> str:

@@ -49,7 +49,8 @@ _EMPTY: Final = (
 _ELSEWHERE: Final = (
     "{folder} is new: it goes on with the job whose checkpoints are in {place}"
 )
-_PATIENCE: Final = Patience(pauses_s=())  # nothing runs yet: what is wrong is told at once
+_BEGUN: Final = Patience(pauses_s=())  # nothing runs yet: what is wrong is told at once
+_RESUMED: Final = Patience()  # mostly nobody looks: what passes shall not end the job
 
 
 @contextlib.contextmanager
@@ -110,7 +111,7 @@ def job_of(place: str) -> JobConfig:
         UsageError: none does, or a version that did not keep the description.
         StoreError: the storage fails.
     """
-    claim = newest_claim(BlobStore(place, _PATIENCE))
+    claim = newest_claim(BlobStore(place, _RESUMED))
     if claim is None:
         raise UsageError(f"--resume: no job has kept checkpoints at {place}")
     if not claim.config:
@@ -132,7 +133,7 @@ def job_of(place: str) -> JobConfig:
 def _held(job: JobDir, config: JobConfig, *, is_resumed: bool) -> Iterator[bool]:
     """Claim the place of the job's cuts, hold a local one; yields whether all is empty."""
     is_empty = not job.journal.exists()
-    store = BlobStore(job.cuts_of(config), _PATIENCE)
+    store = BlobStore(job.cuts_of(config), _RESUMED if is_resumed else _BEGUN)
     refuse_other_job(store, config.job)
     with contextlib.ExitStack() as stack:
         store.make_root()

@@ -16,7 +16,7 @@ ROLES: Final = ("coordinator", "server", "trainer")
 MOST_NAME: Final = 40  # of the 63 that a pod's name may have with what is put behind it
 MOST_INDEXES: Final = 100_000  # of a Job
 
-_LABEL = re.compile(r"[a-z](?:[a-z0-9-]*[a-z0-9])?")
+_LABEL = re.compile(r"[a-z0-9](?:[a-z0-9-]*[a-z0-9])?")
 _NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]*[a-z0-9])?(?:\.[a-z0-9](?:[a-z0-9-]*[a-z0-9])?)*")
 _CPU = re.compile(r"\d{1,6}(?:\.\d{1,3}|m)?")
 _BYTES = re.compile(r"\d{1,12}(?:\.\d{1,3})?(?:[KMGTPE]i|[kMGTPE])?")
@@ -74,17 +74,21 @@ class ManifestWish(NamedTuple):
     is_plain: bool = False
 
 
-def require_label(option: str, text: str, most: int = 63) -> str:
-    """Let it be a DNS label that begins with a letter.
+def require_label(
+    option: str, text: str, most: int = 63, *, is_namespace: bool = False
+) -> str:
+    """Let it be a DNS label; that of a Service, unlike a namespace, begins with a letter.
 
     Raises:
         UsageError: it is none, or too long.
     """
-    if _LABEL.fullmatch(text) and len(text) <= most:
+    begins = is_namespace or not text[:1].isdigit()
+    if _LABEL.fullmatch(text) and len(text) <= most and begins:
         return text
+    first = "no hyphen first or last" if is_namespace else "a letter first, no hyphen last"
     raise UsageError(
-        f"{option}: expected at most {most} small letters, digits and hyphens, a letter "
-        f"first and no hyphen last, got {text!r}"
+        f"{option}: expected at most {most} small letters, digits and hyphens, {first}, "
+        f"got {text!r}"
     )
 
 

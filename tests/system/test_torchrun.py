@@ -49,6 +49,23 @@ def test_one_machine_trains_to_the_end_and_leaves_nothing(
     require_nothing_left(job)
 
 
+def test_processes_below_wrappers_train_one_job_together(
+    tmp_path: Path, jobs: list[TorchrunJob]
+) -> None:
+    wrapper = tmp_path / "wrap.sh"
+    wrapper.write_text('#!/bin/sh\n"$@"\nexit $?\n')  # it stays above what it runs
+    wrapper.chmod(0o700)
+    job = TorchrunJob(tmp_path, "--records", "3200")
+    jobs.append(job)
+
+    assert job.alone(wrapper=str(wrapper)).wait(LIMIT_S) == 0, job.said()
+
+    assert job.counted()["exact"]
+    assert job.summary()["records"] == 6400
+    assert job.said().count("1 to 2 trainers, 1 server, async") == 1
+    require_nothing_left(job)
+
+
 def test_a_killed_trainer_has_all_begin_again_and_no_record_counts_twice(
     tmp_path: Path, jobs: list[TorchrunJob]
 ) -> None:

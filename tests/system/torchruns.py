@@ -59,8 +59,11 @@ class TorchrunJob:
             self._port = probe.getsockname()[1]
         self.nodes: dict[str, subprocess.Popen[bytes]] = {}
 
-    def alone(self, *options: str) -> subprocess.Popen[bytes]:
-        """Start the one torchrun of a job of one machine."""
+    def alone(self, *options: str, wrapper: str = "") -> subprocess.Popen[bytes]:
+        """Start the one torchrun of a job of one machine; a ``wrapper`` runs the script."""
+        if wrapper:
+            options = (*options, "--no-python")
+            self._script = [wrapper, sys.executable, *self._script]
         return self._start("one", ["--standalone", *options])
 
     def node(self, name: str, nodes: str, *options: str) -> subprocess.Popen[bytes]:

@@ -22,6 +22,7 @@ from paceline.launch.hosts import coming
 from paceline.launch.hosts.coming import (
     AnotherSecret,
     HostPlan,
+    NotLetIn,
     wait_door,
     wait_joined,
     wait_own_host,
@@ -166,9 +167,7 @@ def test_a_launcher_whose_name_is_not_known_yet_is_waited_for(
     assert said == [f"waiting for {at}: the name leads nowhere"]
 
     ways = [PeerLost("the name leads nowhere")]
-    with pytest.raises(
-        JobFailed, match=r"no launcher is found at .* within 30 s: the name"
-    ):
+    with pytest.raises(NotLetIn, match=r"no launcher is found at .* within 30 s: the name"):
         wait_own_host(launcher, 30.0, said.append, clock)
 
 

@@ -82,7 +82,8 @@ def wait_host(
 
     Raises:
         UsageError: this machine cannot take part: it is not reached, has another script,
-            cannot reach the checkpoints, or what answers is no launcher with this secret.
+            finds other checkpoints, or what answers is no launcher with this secret.
+        StoreError: the place of the checkpoints cannot be read or written from here.
         RunGone: it was lost to the run, or heard nothing for too long; or the run was
             interrupted.
         JobFailed: it could not start or end a process, or nobody let it in.

@@ -94,7 +94,7 @@ def wait_own_host(
 
     Raises:
         UsageError: there is no way.
-        JobFailed: nobody is found, or answers, in time.
+        NotLetIn: nobody is found, or answers, in time.
         Interrupted: this machine is told to stop.
     """
     deadline, told, pause = Deadline(clock, within_s), "", threading.Event()
@@ -105,7 +105,7 @@ def wait_own_host(
             except TransportError as error:
                 why = str(error)
             if deadline.is_over():
-                raise JobFailed(
+                raise NotLetIn(
                     f"no launcher is found at {launcher} within {within_s:g} s: {why}"
                 )
             if why != told:

@@ -1,7 +1,9 @@
 """What a role's process does beside its service."""
 
 import os
+import resource
 import subprocess
+from contextlib import ExitStack
 from pathlib import Path
 
 from paceline.launch.job.environment import Place
@@ -20,6 +22,16 @@ def test_a_process_is_gone_when_it_has_ended_reaped_or_not() -> None:
     ended.wait()
     assert is_gone(ended.pid)
     assert not is_gone(os.getpid())
+
+
+def test_its_end_is_seen_by_a_process_with_very_many_open_files() -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(4096, hard)), hard))
+    with ExitStack() as stack:
+        stack.callback(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
+        for _ in range(1100):
+            stack.callback(os.close, os.open(os.devnull, os.O_RDONLY))
+        assert not is_gone(os.getpid())
 
 
 def test_a_coordinator_removes_the_sockets_only_of_a_dead_launcher(tmp_path: Path) -> None:

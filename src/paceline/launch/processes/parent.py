@@ -40,7 +40,9 @@ def is_gone(pid: int) -> bool:
     except ProcessLookupError:
         return True
     try:
-        return bool(select.select([pidfd], [], [], 0.0)[0])
+        ended = select.poll()  # select(2) knows no more than 1,024 open files
+        ended.register(pidfd, select.POLLIN)
+        return bool(ended.poll(0))
     finally:
         os.close(pidfd)
 

@@ -8,7 +8,7 @@
     system                 those with real processes, and what users copy: the examples;
                            in two processes, too
     around                 what needs libraries that paceline can do without: Parquet,
-                           object stores, the site, engines, browsers;
+                           object stores, the site, engines, browsers, a first change;
                            nothing of it may be skipped
 
 Waits for each command, without a bound of its own: pytest ends tests that hang. The last

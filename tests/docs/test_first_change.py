@@ -117,6 +117,7 @@ def told() -> Iterator[object]:
         yield pytest.param(title, marks=pytest.mark.soak) if is_twice else title
 
 
+@pytest.mark.around
 @pytest.mark.slow
 def test_the_files_that_change_are_those_that_the_page_names(house: Path) -> None:
     before, after = contents(ROOT), contents(house)
@@ -128,6 +129,7 @@ def test_the_files_that_change_are_those_that_the_page_names(house: Path) -> Non
     assert before.keys() <= after.keys()
 
 
+@pytest.mark.around
 @pytest.mark.slow
 @pytest.mark.parametrize("title", list(told()))
 def test_what_the_page_tells_to_run_passes(house: Path, title: str) -> None:

@@ -30,10 +30,8 @@ class Away:
     def note_exit(self, exited: Exited) -> None:
         raise AssertionError(exited)
 
-    def call_report(
-        self, timeout_s: float, *, finishing: bool = False, saving: bool = False
-    ) -> LauncherOrders | JobStatus | None:
-        del timeout_s, finishing, saving
+    def call_report(self, timeout_s: float, **_: bool) -> LauncherOrders | JobStatus | None:
+        del timeout_s
         return self.orders
 
     def close(self) -> None:

@@ -28,10 +28,12 @@ from paceline.messages.trainer import TrainerReply, TrainerRequest
 from paceline.messages.watching import (
     AskStatus,
     ChangePace,
+    Interrupt,
     JobStatus,
     LauncherOrders,
     LauncherReport,
     Scale,
+    TakeCut,
 )
 from paceline.store.cuts import manifest
 from paceline.store.journal import FORMAT
@@ -48,7 +50,12 @@ LINKS = {
     "server reports": ServerReport,
     "coordinator orders": Order,
     "launcher and coordinator": LauncherReport | LauncherOrders,
-    "operator and coordinator": AskStatus | JobStatus | Scale | ChangePace,
+    "operator and coordinator": AskStatus
+    | JobStatus
+    | Scale
+    | ChangePace
+    | TakeCut
+    | Interrupt,
 }
 ON_DISK = {
     "journal": (FORMAT, (AnyOutcome, StateSaved, Queue)),

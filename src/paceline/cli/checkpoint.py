@@ -2,10 +2,11 @@
 
 DIR is a job folder, or the folder or URL where cuts lie. Nothing is changed there, and
 torch is not needed: numbers stay bytes. Cuts of another job in that place are listed, and
-neither verified nor exported.
+neither verified nor exported. ``take`` asks a job that runs for one more.
 """
 
 import json
+import secrets
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,8 +16,18 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from paceline.cli.options import job_said
 from paceline.errors import UsageError
-from paceline.launch.job import JobDir
+from paceline.launch.job import (
+    JOIN_HELP,
+    PLAIN_HELP,
+    JobDir,
+    call_until_done,
+    find_running,
+    shown_name,
+)
+from paceline.messages.trainer import Saved
+from paceline.messages.watching import TakeCut
 from paceline.store.blobs import BlobStore
 from paceline.store.cuts import (
     Cut,
@@ -33,11 +44,12 @@ from paceline.store.cuts import (
 )
 from paceline.store.export import export_cut, rows_name
 from paceline.store.listing import CutView, view_cut
+from paceline.timing import SystemClock
 from paceline.watch.summary import EXIT_CODES, Ending
 
 checkpoint = typer.Typer(
     name="checkpoint",
-    help="List, verify and export what a job has saved.",
+    help="List, verify and export what a job has saved; or have it save now.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -63,6 +75,25 @@ def list_command(
     unharmed = _WHOLE if not quick else "not read"
     states = [_OTHERS if cut in others else unharmed for cut in cuts]
     _show(views, states, as_json=as_json)
+
+
+@checkpoint.command()
+def take(
+    job_dir: Annotated[
+        Path | None, typer.Argument(help="The job folder; default: the one that runs.")
+    ] = None,
+    *,
+    join: Annotated[str | None, typer.Option(help=JOIN_HELP)] = None,
+    plain: Annotated[bool, typer.Option("--plain", help=PLAIN_HELP)] = False,
+) -> None:
+    """Have a running job take a checkpoint now; returns when it is committed."""
+    job = job_said(job_dir, join, find_running, is_plain=plain)
+    wish = TakeCut(wish=secrets.token_hex(8))
+    saved = call_until_done(
+        job, wish, SystemClock(), lambda why: print(f"paceline: {why}", file=sys.stderr)
+    )
+    assert isinstance(saved, Saved)
+    print(f"{shown_name(job)}: saved as cut {saved.cut}")
 
 
 @checkpoint.command()

@@ -19,7 +19,7 @@ from paceline.watch.summary import EXIT_CODES, Ending
 
 # Each is the name of what its module has for it, and of the module, but for these.
 COMMANDS = (
-    *("run", "host", "role", "status", "logs", "scale", "pace"),
+    *("run", "host", "role", "status", "logs", "scale", "pace", "interrupt"),
     *("draw", "dashboard", "report", "simulate", "checkpoint", "doctor", "script"),
     "manifests",
 )
@@ -27,6 +27,7 @@ _MODULES = {
     **{name: f"elsewhere.{name}" for name in ("host", "doctor", "manifests", "script")},
     "role": "elsewhere.host",
     "pace": "scale",
+    "interrupt": "scale",
     "report": "dashboard",
 }
 _HELP = "Elastic training for PyTorch: many trainers, one model, one pace."

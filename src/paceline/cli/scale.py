@@ -1,4 +1,4 @@
-"""``paceline scale N [DIR]``, ``paceline pace [DIR] PACE``: a running job is changed."""
+"""``paceline scale N [DIR]``, ``pace [DIR] PACE``, ``interrupt [DIR]``: a running job."""
 
 import sys
 from pathlib import Path
@@ -15,7 +15,7 @@ from paceline.launch.job import (
     find_running,
     shown_name,
 )
-from paceline.messages.watching import ChangePace, Scale
+from paceline.messages.watching import ChangePace, Interrupt, Scale
 from paceline.timing import SystemClock
 
 
@@ -62,6 +62,20 @@ def pace(
     message = ChangePace(pace=wanted, part=part or "")
     call_until_done(job, message, SystemClock(), _tell)
     print(f"{shown_name(job)}: {f'part {part}' if part else 'all parts'} at {wanted}")
+
+
+def interrupt(
+    job_dir: Annotated[
+        Path | None, typer.Argument(help="The job folder; default: the one that runs.")
+    ] = None,
+    *,
+    join: Annotated[str | None, typer.Option(help=JOIN_HELP)] = None,
+    plain: Annotated[bool, typer.Option("--plain", help=PLAIN_HELP)] = False,
+) -> None:
+    """End a run as Ctrl-C at its launcher does: saved first, and to be resumed."""
+    job = job_said(job_dir, join, find_running, is_plain=plain)
+    call_until_done(job, Interrupt(), SystemClock(), _tell)
+    print(f"{shown_name(job)}: trainers leave, a checkpoint is taken, and the run ends")
 
 
 def _tell(reason: str) -> None:

@@ -17,8 +17,10 @@ from paceline.coordinator.decisions import (
     begin_run,
     break_taken_over,
     commit_cut,
+    cut_asked,
     end_waits,
     govern,
+    interrupt_asked,
     job_status,
     launcher_reported,
     look_again,
@@ -39,9 +41,11 @@ from paceline.messages.shared import Message
 from paceline.messages.watching import (
     AskStatus,
     ChangePace,
+    Interrupt,
     JobStatus,
     LauncherReport,
     Scale,
+    TakeCut,
 )
 
 
@@ -169,5 +173,7 @@ _ANSWERS: dict[type[Message], Callable[[Book, Asker, Any], None]] = {
     LauncherReport: launcher_reported,
     Scale: scale_asked,
     ChangePace: pace_asked,
+    TakeCut: cut_asked,
+    Interrupt: interrupt_asked,
     AskStatus: status_asked,
 }

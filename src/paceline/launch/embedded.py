@@ -30,7 +30,7 @@ from paceline.launch.job import (
 from paceline.launch.processes import open_coordinator, open_server
 from paceline.launch.supervise import CoordinatorLink
 from paceline.messages.shared import Refusal
-from paceline.messages.watching import JobStatus, LauncherOrders, Scale
+from paceline.messages.watching import Interrupt, JobStatus, LauncherOrders, Scale
 from paceline.store.blobs import BlobStore
 from paceline.store.cuts import list_cuts
 from paceline.timing import Deadline, SystemClock
@@ -53,11 +53,12 @@ from paceline.watch.summary import (
 LEAVE_S = 5.0  # how long servers may take to shut down when the job is over
 GATHER_S = 0.25  # what steps have done, before it is journalled
 LOOK_EVERY_S = 0.02  # whether a cut is there
-_NO_MORE_TRAINERS = (
-    "scale: this job runs in the process of its script (python train.py), which is its "
-    "only trainer; end it by Ctrl-C, which saves, and go on with more by paceline run "
-    "--resume --trainers N"
-)
+_ALONE = "this job runs in the process of its script (python train.py)"
+_NEEDS_LAUNCHER: dict[type, str] = {  # {what is asked: why it is refused}
+    Scale: f"scale: {_ALONE}, which is its only trainer; end it by Ctrl-C, which saves, "
+    "and go on with more by paceline run --resume --trainers N",
+    Interrupt: f"interrupt: {_ALONE}: end it by Ctrl-C there, which saves",
+}
 
 
 @final
@@ -246,8 +247,8 @@ class _OutsideDoor:
         reply: Reply,
     ) -> None:
         """See `Service`."""
-        if isinstance(message, Scale):
-            reply(Refusal(kind="invalid", text=_NO_MORE_TRAINERS, timeline=0))
+        if why := _NEEDS_LAUNCHER.get(type(message)):
+            reply(Refusal(kind="invalid", text=why, timeline=0))
         else:
             self._coordinator.received(peer, message, buffers, reply)
 

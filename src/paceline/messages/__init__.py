@@ -50,10 +50,12 @@ from paceline.messages.trainer import TrainerReply, TrainerRequest
 from paceline.messages.watching import (
     AskStatus,
     ChangePace,
+    Interrupt,
     JobStatus,
     LauncherOrders,
     LauncherReport,
     Scale,
+    TakeCut,
 )
 
 # The first decoder of a message makes msgspec learn its fields; another thread that makes
@@ -69,7 +71,7 @@ for _link in (
     ServerReport | Orders | Waiting,
     LauncherReport | LauncherOrders | JobStatus,
     AskStatus | JobStatus,
-    Scale | ChangePace,
+    Scale | ChangePace | TakeCut | Interrupt,
     JoinHost | HostReport | ExamReport,
     HostJoined | HostOrders | ExamJoined | ExamOrders,
     Echo,

@@ -29,6 +29,7 @@ WaitKind = Literal[  # what is waited for
     "pace",  # who has to rest before the pace may change
     "servers",  # servers: they come, return to a cut, fence a lost trainer, or answer
     "coordinator",  # the coordinator's answer
+    "launcher",  # that the launcher hears of it
     "events",  # events of other trainers, or room where an event is sent to
     "ranks",  # another process of the same trainer
     "disk",  # room on a disk

@@ -28,12 +28,14 @@ class LauncherReport(Message, frozen=True):
     While nothing can be journalled it is answered by `JobStatus`, and acknowledged is none.
 
     ``finishing``: the job is over, servers may leave. ``saving``: the run ends early, and
-    a cut is wanted that began after the first report that says so.
+    a cut is wanted that began after the first report that says so. ``interrupted``: the
+    launcher knows that the run is to end early.
     """
 
     exits: tuple[Exited, ...] = ()
     finishing: bool = False
     saving: bool = False
+    interrupted: bool = False
 
 
 class LauncherOrders(Message, frozen=True):
@@ -43,7 +45,8 @@ class LauncherOrders(Message, frozen=True):
     under another pid has been replaced already. Those of ``unreached`` are to be started
     on another host, if there is one: from theirs others are not reached. ``trainers``: how
     many there are to be; 0 if nobody has changed it. ``is_saved``: the cut that ``saving``
-    asked for is committed, or there is nothing that could be saved.
+    asked for is committed, or there is nothing that could be saved. ``is_interrupted``:
+    an operator has asked for it (`Interrupt`).
     """
 
     status: "JobStatus"
@@ -51,6 +54,7 @@ class LauncherOrders(Message, frozen=True):
     unreached: dict[str, str] = msgspec.field(default_factory=dict)  # {role id: why}
     trainers: int = 0
     is_saved: bool = False
+    is_interrupted: bool = False
 
 
 class Scale(Message, frozen=True):
@@ -68,6 +72,23 @@ class ChangePace(Message, frozen=True):
 
     pace: Pace  # the new one
     part: str = ""
+
+
+class TakeCut(Message, frozen=True):
+    """Let a cut be taken that begins after ``wish`` was first said.
+
+    Who asks again says the same ``wish``. Answered by `Saved` when that cut is committed,
+    by `Waiting` with what is waited for, or refused.
+    """
+
+    wish: str
+
+
+class Interrupt(Message, frozen=True):
+    """Let the run end early, as Ctrl-C at its launcher would: saved, and to be resumed.
+
+    Answered by `Done` when the launcher knows it, by `Waiting` until then, or refused.
+    """
 
 
 class AskStatus(Message, frozen=True):

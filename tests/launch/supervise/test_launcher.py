@@ -50,16 +50,21 @@ class StandInLink:
         self.exits: list[Exited] = []
         self.reports = 0
         self.is_closed = False
-        self.is_saving = False
+        self.is_saving, self.is_interrupted = False, False
 
     def note_exit(self, exited: Exited) -> None:
         self.exits.append(exited)
 
     def call_report(
-        self, timeout_s: float, *, finishing: bool = False, saving: bool = False
+        self,
+        timeout_s: float,
+        *,
+        finishing: bool = False,
+        saving: bool = False,
+        interrupted: bool = False,
     ) -> LauncherOrders | None:
         del timeout_s, finishing
-        self.is_saving = saving
+        self.is_saving, self.is_interrupted = saving, interrupted
         self.reports += 1
         return self.answer(self.reports)
 
@@ -245,6 +250,28 @@ def test_ctrl_c_lets_trainers_leave_and_takes_a_cut_before_the_end(tmp_path: Pat
     assert ended.verdict.ending is Ending.INTERRUPTED
     assert "saved as cut 0" in ended.verdict.reason
     assert [(e.role, e.code) for e in link.exits] == [("trainer-0", 75)]
+
+
+def test_an_operator_interrupts_as_ctrl_c_does_and_the_coordinator_hears_it_is_known(
+    tmp_path: Path,
+) -> None:
+    told: list[bool] = []
+
+    def answer(n: int) -> LauncherOrders:
+        told.append(link.is_interrupted)
+        return LauncherOrders(
+            status=status(n), is_saved=link.is_saving, is_interrupted=n == 2
+        )
+
+    leaving = "trap 'exit 75' TERM; while true; do sleep 0.05; done"
+    scripts = {"server-0": FOREVER, "trainer-0": leaving}
+    link = StandInLink(answer)
+    with Interrupts() as interrupts:
+        ended = Run(tmp_path, scripts, link).wait_ended(interrupts)
+
+    assert ended.verdict.ending is Ending.INTERRUPTED
+    assert "saved as cut 0" in ended.verdict.reason
+    assert told[:3] == [False, False, True]
 
 
 def test_ctrl_c_twice_ends_every_process_at_once(tmp_path: Path) -> None:

@@ -23,12 +23,14 @@ from paceline.coordinator.decisions.checkpoints import (
     begin_run,
     break_taken_over,
     commit_cut,
+    cut_asked,
     return_further,
 )
 from paceline.coordinator.decisions.consequences import end_waits, look_again
 from paceline.coordinator.decisions.membership import look_for_losses
 from paceline.coordinator.decisions.pace_changes import govern, pace_asked
 from paceline.coordinator.decisions.reports import (
+    interrupt_asked,
     launcher_reported,
     scale_asked,
     server_reported,

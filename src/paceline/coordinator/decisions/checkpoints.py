@@ -54,6 +54,7 @@ from paceline.coordinator.durable.outcomes import (
     RunBegun,
 )
 from paceline.coordinator.ledgers import (
+    Asker,
     Book,
     Counted,
     Cuts,
@@ -70,7 +71,7 @@ from paceline.ids import COORDINATOR, server_id
 from paceline.messages.shared import PartPlan
 from paceline.messages.trainer import Save, Saved
 from paceline.messages.waits import Wait, named, wait_for
-from paceline.messages.watching import Resumed
+from paceline.messages.watching import Resumed, TakeCut
 
 
 def look_at_cut(book: Book) -> None:
@@ -101,6 +102,7 @@ def look_at_cut(book: Book) -> None:
         book.cutting.open = OpenCut(number, state, counted, book.now, ends_stage=ends_stage)
         for incarnation in book.questions.saves.asked:
             book.cutting.of_saves.setdefault(_save_key(book.questions, incarnation), number)
+        book.cutting.begun_for_wishes(number)
         if book.cutting.is_saving and book.cutting.last_save is None:
             book.cutting.last_save = number
 
@@ -171,6 +173,37 @@ def look_at_saves(page: Page, questions: Questions, cutting: Cuts) -> None:
             page.reply(parked.ticket, Saved(cut=last))
 
 
+def cut_asked(book: Book, asker: Asker, message: TakeCut) -> None:
+    """Begin a cut because an operator wants one; answered when it is committed."""
+    reason = _why_no_cut(book)
+    if reason is not None:
+        book.refuse(asker.ticket, "invalid", reason)
+        return
+    book.cutting.wish(message.wish)
+    book.park(book.questions.cuts, asker.ticket, asker, message)
+
+
+def look_at_wishes(book: Book, questions: Questions, cutting: Cuts) -> None:
+    """Answer operators whose cut is committed now, or can be no more."""
+    last = -1 if book.durable.cut is None else book.durable.cut.cut
+    never = _why_no_cut(book)
+    for ticket, parked in questions.cuts.to_look_at((last, never)):
+        assert isinstance(parked.message, TakeCut)
+        cut = cutting.of_wishes.get(parked.message.wish)
+        if cut is not None and cut <= last:
+            questions.cuts.take(ticket)
+            book.reply(parked.ticket, Saved(cut=cut))
+        elif never is not None:
+            questions.cuts.take(ticket)
+            book.refuse(parked.ticket, "invalid", never)
+
+
+def _why_no_cut(book: Book) -> str | None:
+    if book.is_finishing or book.durable.broken is not None:
+        return "the job is over"
+    return None if book.durable.parts else "nothing is shared yet: nothing can be saved"
+
+
 def waits_for_cut(page: Page, cutting: Cuts, seen: TrainersSeen) -> bool:
     """Whether work goes on only when a cut that failed has been taken after all."""
     if cutting.trouble is None:
@@ -214,6 +247,8 @@ def _wants_cut(book: Book) -> bool:
     if saves and any(
         _save_key(book.questions, inc) not in book.cutting.of_saves for inc in saves
     ):
+        return True
+    if book.cutting.is_wished():
         return True
     if book.cutting.is_saving and book.cutting.last_save is None:
         return True

@@ -11,6 +11,7 @@ from paceline.coordinator.decisions.checkpoints import (
     look_at_cut,
     look_at_saves,
     look_at_unreadable,
+    look_at_wishes,
 )
 from paceline.coordinator.decisions.leases import (
     grant,
@@ -116,6 +117,8 @@ def _look_at_questions(book: Book) -> None:
         _look_at_clocks(book)
     if questions.saves.asked:
         look_at_saves(book, questions, book.cutting)
+    if questions.cuts.asked:
+        look_at_wishes(book, questions, book.cutting)
 
 
 def _may_be_cut(book: Book) -> bool:
@@ -123,7 +126,9 @@ def _may_be_cut(book: Book) -> bool:
     cutting, config = book.cutting, book.config
     if cutting.open is not None or cutting.trouble is not None or cutting.is_saving:
         return True
-    if book.questions.saves.asked or not book.durable.queue.pending:
+    if book.questions.saves.asked or cutting.is_wished():
+        return True
+    if not book.durable.queue.pending:
         return True
     is_time = 0 < config.cut_every_s <= book.now - cutting.last_s
     return is_time or config.cut_every_steps > 0 or not book.is_cut_whole()
@@ -133,7 +138,7 @@ def end_waits(book: Book) -> None:
     """Answer every question that has been parked for its time with the reason."""
     if book.now < book.first_due_s:
         return
-    parkings = (*book.questions.of_trainers, book.questions.paces)
+    parkings = (*book.questions.of_trainers, *book.questions.of_operators)
     for waiting in parkings:
         for key, parked in waiting.due(book.now):
             saw_wait(book, book.governor, parked)

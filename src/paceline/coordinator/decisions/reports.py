@@ -42,7 +42,13 @@ from paceline.messages.server import (
     TakePaces,
 )
 from paceline.messages.shared import Done
-from paceline.messages.watching import AskStatus, LauncherOrders, LauncherReport, Scale
+from paceline.messages.watching import (
+    AskStatus,
+    Interrupt,
+    LauncherOrders,
+    LauncherReport,
+    Scale,
+)
 from paceline.pace.policy import steps_locally
 
 
@@ -225,12 +231,18 @@ def launcher_reported(book: Book, asker: Asker, report: LauncherReport) -> None:
         exited(book, end)
     book.is_finishing = book.is_finishing or report.finishing
     book.cutting.is_saving = book.cutting.is_saving or report.saving
+    if report.interrupted or book.is_finishing:
+        book.is_interrupted = False
+        for ticket in list(book.questions.interrupts.asked):
+            book.questions.interrupts.take(ticket)
+            book.reply(ticket, Done())
     orders = LauncherOrders(
         status=job_status(book),
         replace=dict(book.servers.to_replace),
         unreached=dict(book.servers.unreached),
         trainers=book.durable.wanted_trainers,
         is_saved=book.is_saved(),
+        is_interrupted=book.is_interrupted,
     )
     book.reply(asker.ticket, orders)
 
@@ -246,6 +258,15 @@ def scale_asked(book: Book, asker: Asker, message: Scale) -> None:
     if book.durable.wanted_trainers != message.trainers:
         book.commit(Scaled(message.trainers))
     book.reply(asker.ticket, Done())
+
+
+def interrupt_asked(book: Book, asker: Asker, message: Interrupt) -> None:
+    """Let the launcher end the run; answered when it knows."""
+    if book.is_finishing or book.durable.broken is not None:
+        book.refuse(asker.ticket, "invalid", "the job is over")
+        return
+    book.is_interrupted = True
+    book.park(book.questions.interrupts, asker.ticket, asker, message)
 
 
 def status_asked(book: Book, asker: Asker, _: AskStatus) -> None:

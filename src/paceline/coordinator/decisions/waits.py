@@ -20,13 +20,13 @@ from paceline.coordinator.decisions.leases import (
 from paceline.coordinator.decisions.pace_changes import wait_for_pace
 from paceline.coordinator.decisions.tracked import wait_for_kept
 from paceline.coordinator.ledgers import Book, Parked
-from paceline.ids import trainer_id
+from paceline.ids import LAUNCHER, trainer_id
 from paceline.messages.locking import CommitStep
 from paceline.messages.meeting import Meet
 from paceline.messages.shared import Message
 from paceline.messages.trainer import AskLease, MayGoOn, Save, SharePart, Tick
 from paceline.messages.waits import MOST_NAMED, Wait, listed, named, wait_for
-from paceline.messages.watching import ChangePace
+from paceline.messages.watching import ChangePace, Interrupt, TakeCut
 
 _CLOCKS_UNKNOWN = "the coordinator has restarted, and trainers tell it their clocks"
 
@@ -133,4 +133,6 @@ _WAITS: dict[type[Message], Callable[[Book, str, Any], Wait]] = {
     CommitStep: lambda book, _, __: cut_wait(book),
     Save: lambda book, _, __: cut_wait(book),
     ChangePace: lambda book, _, __: wait_for_pace(book),
+    TakeCut: lambda book, _, __: cut_wait(book),
+    Interrupt: lambda _, __, ___: Wait("launcher", "it is to end the run", (LAUNCHER,)),
 }

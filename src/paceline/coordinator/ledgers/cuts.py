@@ -35,6 +35,7 @@ RETRY_S = 5.0
 LONGEST_RETRY_S = 60.0
 # Storage that hangs is given up: a cut that never ends would be the last one.
 LIMIT_S = 1800.0
+MOST_WISHES = 16
 
 
 class ManifestOrder(NamedTuple):
@@ -146,6 +147,7 @@ class Cuts:
         self.sought: str | None = None  # folder of the one that an older one is sought for
         # {(incarnation, number of its save): cut}
         self.of_saves: dict[tuple[int, int], int] = {}
+        self.of_wishes: dict[str, int | None] = {}  # {wish: cut}; None: not begun
         self.is_saving = False  # the launcher ends the run early
         self.last_save: int | None = None  # the cut that was begun for it
 
@@ -173,8 +175,25 @@ class Cuts:
         elif self.awaited_s is None:
             self.awaited_s = now
 
+    def wish(self, wish: str) -> None:
+        """An operator wants a cut that begins from now on; of many, the last are known."""
+        self.of_wishes.setdefault(wish, None)
+        while len(self.of_wishes) > MOST_WISHES:
+            del self.of_wishes[next(iter(self.of_wishes))]
+
+    def is_wished(self) -> bool:
+        """Whether a cut is to begin because an operator wants one."""
+        return None in self.of_wishes.values()
+
+    def begun_for_wishes(self, cut: int) -> None:
+        """Whatever is wished so far will be in this one."""
+        for wish, begun in self.of_wishes.items():
+            self.of_wishes[wish] = cut if begun is None else begun
+
     def forget_saves_in(self, cut: int) -> None:
         """A cut, and what came behind it, is not: whoever waited for it wants another."""
+        for wish, begun in self.of_wishes.items():
+            self.of_wishes[wish] = None if begun is not None and begun >= cut else begun
         self.of_saves = {k: number for k, number in self.of_saves.items() if number < cut}
         if self.last_save is not None and self.last_save >= cut:
             self.last_save = None

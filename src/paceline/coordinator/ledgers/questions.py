@@ -45,6 +45,10 @@ class Questions:
         self.of_trainers = (*begun, self.ahead, self.shares, self.saves, self.steps)
         self.servers: Parking[str, Parked] = Parking()  # {server id: ServerReport}
         self.paces: Parking[int, Parked] = Parking()  # {ticket: ChangePace}
+        self.cuts: Parking[int, Parked] = Parking()  # {ticket: TakeCut}
+        # Of `Interrupt`, by ticket.
+        self.interrupts: Parking[int, Parked] = Parking(is_looked_at=False)
+        self.of_operators = (self.paces, self.cuts, self.interrupts)
 
     def forget(self, incarnation: int) -> None:
         """A trainer is gone: nobody waits for these answers."""
@@ -56,6 +60,6 @@ class Questions:
 
     def look_at_all(self) -> None:
         """Whoever waits is looked at again, as if everything had changed."""
-        for asked in (*self.of_trainers, self.paces):
+        for asked in (*self.of_trainers, *self.of_operators):
             asked.look_at_all()
         self.servers.look_at_all()

@@ -131,8 +131,8 @@ def call_until_done(
     message: Message,
     clock: Clock,
     tell: Callable[[str], None] = lambda _: None,
-) -> None:
-    """Ask a running job for something until it is durable; ``tell`` hears why it waits.
+) -> Message:
+    """Ask a running job for something until it is so; ``tell`` hears why it waits.
 
     Raises:
         UsageError: there is no running job, it was refused, or the job has ended.
@@ -148,7 +148,7 @@ def call_until_done(
         if isinstance(answer, Refusal):
             raise UsageError(answer.text)
         if not isinstance(answer, Waiting):
-            return
+            return answer
         if answer.wait.reason != told:
             told = answer.wait.reason
             tell(told)

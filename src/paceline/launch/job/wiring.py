@@ -7,6 +7,7 @@ coordinator   trainer: `TrainerRequest`                  `TrainerReply`
               server: `ServerReport`                     `Orders`, `Waiting`
               launcher: `LauncherReport`, `AskStatus`    `LauncherOrders`, `JobStatus`
               operator: `Scale`, `ChangePace`            `Done`, `Waiting`
+              operator: `Interrupt`, `TakeCut`           `Done`, `Waiting`, `Saved`
               observer: `AskStatus`                      `JobStatus`
 server        trainer: `DataRequest`                     `DataReply`
 trainer       trainer: `PeerRequest`                     `PeerReply`
@@ -53,14 +54,16 @@ from paceline.messages.hosts import (
 from paceline.messages.peers import PeerReply, PeerRequest
 from paceline.messages.server import Orders, ServerReport
 from paceline.messages.shared import Done, Refusal, Waiting
-from paceline.messages.trainer import TrainerReply, TrainerRequest
+from paceline.messages.trainer import Saved, TrainerReply, TrainerRequest
 from paceline.messages.watching import (
     AskStatus,
     ChangePace,
+    Interrupt,
     JobStatus,
     LauncherOrders,
     LauncherReport,
     Scale,
+    TakeCut,
 )
 from paceline.timing import Clock
 from paceline.transport.connection import Connection, MessageType
@@ -85,7 +88,7 @@ _REQUESTS: dict[RoleKind, MessageType] = {
     "trainer": TrainerRequest,
     "server": ServerReport,
     "launcher": LauncherReport | AskStatus,
-    "operator": Scale | ChangePace,
+    "operator": Scale | ChangePace | TakeCut | Interrupt,
     "observer": AskStatus,
 }
 _AT_DOOR: dict[RoleKind, MessageType] = {
@@ -96,7 +99,7 @@ _AT_DOOR: dict[RoleKind, MessageType] = {
 _ORDERS: MessageType = Orders | Waiting | Refusal
 _LAUNCHER_ORDERS: MessageType = LauncherOrders | JobStatus | Refusal
 _STATUS: MessageType = JobStatus | Refusal
-_DONE: MessageType = Done | Waiting | Refusal
+_DONE: MessageType = Done | Saved | Waiting | Refusal
 _AT_HOST: dict[RoleKind, MessageType] = {"launcher": AskStatus, "host": Echo}
 _HOST_ORDERS: MessageType = HostJoined | HostOrders | ExamJoined | ExamOrders | Refusal
 _TOLD_AT_DOOR: MessageType = JobPlace | LogSizes | LogPiece | Refusal

@@ -92,7 +92,12 @@ class CoordinatorLink:
         self._exits.append(exited)
 
     def call_report(
-        self, timeout_s: float, *, finishing: bool = False, saving: bool = False
+        self,
+        timeout_s: float,
+        *,
+        finishing: bool = False,
+        saving: bool = False,
+        interrupted: bool = False,
     ) -> LauncherOrders | JobStatus | None:
         """Report all exits and learn how the job stands.
 
@@ -101,7 +106,9 @@ class CoordinatorLink:
         next report.
         """
         sent = tuple(self._exits)
-        report = LauncherReport(exits=sent, finishing=finishing, saving=saving)
+        report = LauncherReport(
+            exits=sent, finishing=finishing, saving=saving, interrupted=interrupted
+        )
         try:
             answer = self._coordinator.call(report, timeout_s)
         except TransportError:
@@ -152,7 +159,8 @@ class Launcher:
         self._report_by = Deadline(clock, 0.0)  # also while a process cannot start yet
         self._is_answered = False  # the last report was
         self._waits = Waits(LAUNCHER, clock, show.say)
-        self._is_ending = False  # the user has asked for it
+        self._is_told_to_end = False  # an operator has asked for it
+        self._is_ending = False  # the user has, one way or another
 
     def ended(self, verdict: Verdict) -> Ended:
         """The job as it is known to stand, and how it has ended."""
@@ -188,15 +196,18 @@ class Launcher:
                 return verdict
             if interrupts.count > 1:
                 return Verdict(Ending.INTERRUPTED, "interrupted")
-            decisions = self._interrupted(interrupts)
+            if interrupts.count or self._is_told_to_end:
+                decisions = self._interrupted()
+            else:
+                decisions = []
             held_up, self._held_up = self._held_up, []
             wait_s = AGAIN_S if held_up else REPORT_EVERY_S
             decisions += [*held_up, *self._wait_exits(wait_s)]
             if not held_up or self._report_by.is_over():
                 decisions += self._report()
 
-    def _interrupted(self, interrupts: Interrupts) -> list[Decision]:
-        if not interrupts.count or self._is_ending:
+    def _interrupted(self) -> list[Decision]:
+        if self._is_ending:
             return []
         self._is_ending = True
         self._held_up = [s for s in self._held_up if role_kind(s.role) != "trainer"]
@@ -283,7 +294,9 @@ class Launcher:
 
     def _report(self) -> list[Decision]:
         self._report_by = Deadline(self._clock, REPORT_EVERY_S)
-        orders = self._link.call_report(ANSWER_S, saving=self._supervision.is_saving)
+        orders = self._link.call_report(
+            ANSWER_S, saving=self._supervision.is_saving, interrupted=self._is_ending
+        )
         self._is_answered = orders is not None
         now = self._clock.now_s()
         if orders is None:
@@ -298,6 +311,8 @@ class Launcher:
         self._time.note(status, now)
         for said in self._troubles.note(status.trouble, now):
             self._show.say(said)
+        if isinstance(orders, LauncherOrders):
+            self._is_told_to_end = self._is_told_to_end or orders.is_interrupted
         self._show.show(status, sum(self._supervision.restarts.values()), now)
         return self._supervision.apply(orders, now)
 

@@ -44,6 +44,12 @@ class Shown(NamedTuple):
         if took_ms > SEEN_MS:
             sys.stderr.write(f"{text!r} took {took_ms:.0f} ms, not {SEEN_MS}\n")
 
+    def asks(self, kind: str, question: str) -> None:
+        """Press a button, and say yes to what it asks."""
+        self.page.locator(f"[data-ask={kind}]").click()
+        self.sees("#sure-text", question)
+        self.page.locator("#sure-yes").click()
+
     def pid(self, role: str) -> int:
         """The process of a role."""
         return pid_of(self.job, role)

@@ -5,12 +5,11 @@ It needs Debian's chromium, which `make test-around` brings.
 
 import os
 import signal
-import subprocess
 from pathlib import Path
 
 import pytest
 
-from tests.dashboard.showing import BUSY_MS, LIMIT_S, Shown, showing, words
+from tests.dashboard.showing import BUSY_MS, LIMIT_S, Shown, showing
 
 pytestmark = [pytest.mark.around, pytest.mark.slow, pytest.mark.system]
 
@@ -43,8 +42,12 @@ def look(shown: Shown) -> None:
     os.kill(coordinator, signal.SIGCONT)
     shown.page.locator("#silent").wait_for(state="hidden", timeout=10_000)
 
-    subprocess.run(words("pace", shown.job.path, "async"), check=True)
+    shown.asks("checkpoint", "Take a checkpoint now?")
+    shown.sees("#asked", "a checkpoint: cut ")
+    shown.page.locator("#ask-pace").fill("async")
+    shown.asks("pace", "Go on with the pace async?")
     shown.sees("#facts", "async")
+    shown.sees("#asked", "the pace async")
     shown.sees("#marks", "the pace is async")
 
     other = shown.browser.new_page()

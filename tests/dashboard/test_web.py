@@ -17,6 +17,7 @@ from paceline.errors import UsageError
 from paceline.events import EventLog
 from paceline.launch.job import JobDir
 from paceline.timing import SystemClock
+from tests.dashboard.showing import until as wait_until
 
 MARKUP = "<img src=x onerror=alert(1)></script>"
 
@@ -29,17 +30,17 @@ class Served(NamedTuple):
     events: EventLog
 
     def get(
-        self, path: str, method: str = "GET", **headers: str
+        self, path: str, method: str = "GET", body: bytes | None = None, **headers: str
     ) -> tuple[int, dict[str, str], bytes]:
         told = {"Cookie": f"paceline-{self.port}={self.token}"}
         told |= {name.replace("_", "-"): value for name, value in headers.items()}
         line = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
-        line.request(method, path, headers=told)
+        line.request(method, path, body, headers=told)
         answer = line.getresponse()
         found = {name.lower(): value for name, value in answer.getheaders()}
-        body = b"" if path.startswith("/beats") else answer.read()
+        read = b"" if path.startswith("/beats") else answer.read()
         line.close()
-        return answer.status, found, body
+        return answer.status, found, read
 
 
 @pytest.fixture
@@ -65,7 +66,7 @@ def served(
     observer.start()
     thread = threading.Thread(target=serve, args=(opened, observer))
     thread.start()
-    yield Served(opened.port, opened.token, EventLog(tmp_path / "events.jsonl"))
+    yield Served(opened.door.port, opened.door.token, EventLog(tmp_path / "events.jsonl"))
     servers[0].should_exit = True
     thread.join(10)
     assert not thread.is_alive()
@@ -106,12 +107,12 @@ def test_the_printed_address_gives_the_cookie_and_leaves_the_token_behind(
 ) -> None:
     status, headers, _ = served.get(f"/?token={served.token}", Cookie="")
 
-    assert (status, headers["location"]) == (303, "/")
+    assert (status, headers["location"]) == (303, "./")
     cookie = headers["set-cookie"].lower()
     assert cookie.startswith(f"paceline-{served.port}=")
     assert "httponly" in cookie
     assert "samesite=strict" in cookie
-    assert served.get("/", method="POST")[0] == 405
+    assert served.get("/", method="PUT")[0] == 405
 
 
 def test_a_link_that_was_clicked_elsewhere_goes_on_by_itself(served: Served) -> None:
@@ -125,7 +126,7 @@ def test_a_link_that_was_clicked_elsewhere_goes_on_by_itself(served: Served) -> 
 
     assert status == 200
     assert headers["set-cookie"].startswith(f"paceline-{served.port}=")
-    assert b"url=/" in body
+    assert b"url=./" in body
     assert served.token.encode() not in body
     assert served.get("/", **clicked)[0] == 403
 
@@ -175,6 +176,48 @@ def test_a_report_is_one_file_that_names_may_not_break(
 def test_a_taken_port_is_named() -> None:
     opened = open_dashboard(0)
 
-    with pytest.raises(UsageError, match=f"--port {opened.port}: Address already in use"):
-        open_dashboard(opened.port)
+    with pytest.raises(
+        UsageError, match=f"--port {opened.door.port}: Address already in use"
+    ):
+        open_dashboard(opened.door.port)
     opened.socket.close()
+
+
+def test_the_page_asks_with_the_word_that_it_has_read(
+    served: Served, observer: Observer
+) -> None:
+    word = served.get("/word")[2].decode()
+    asked = served.get("/ask", "POST", b'{"ask":"pace","pace":"async"}', Paceline_Word=word)
+    assert asked[0] == 202
+    wait_until("the answer", lambda: observer.asks.told()[0]["state"] == "refused")
+    [told] = observer.asks.told()
+    assert told["text"] == "the pace async"
+    assert "holds no job that runs" in told["reason"]
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        (b'{"ask":"pace","pace":"soon"}', b"soon"),
+        (b'{"ask":"remove"}', b"expected scale, pace, checkpoint or interrupt"),
+        (b'{"ask":"scale","trainers":1,"x":2}', b"unknown field"),
+        (b"[]", b"as JSON"),
+        (b" " * 2000, b"at most 1024 bytes"),
+    ],
+)
+def test_what_cannot_be_asked_for_is_told(
+    served: Served, observer: Observer, body: bytes, told: bytes
+) -> None:
+    word = served.get("/word")[2].decode()
+    status, _, answer = served.get("/ask", "POST", body, Paceline_Word=word)
+    assert status == 400
+    assert told in answer
+    assert not observer.asks.told()
+
+
+def test_nobody_asks_without_the_word(served: Served, observer: Observer) -> None:
+    for word in ("", served.token):
+        body = b'{"ask":"interrupt"}'
+        assert served.get("/ask", "POST", body, Paceline_Word=word)[0] == 403
+    assert served.get("/ask")[0] == 405
+    assert not observer.asks.told()

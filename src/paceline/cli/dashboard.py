@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from paceline.cli.options import job_said
-from paceline.dashboard import Observer, open_dashboard, report_of, serve
+from paceline.dashboard import Observer, open_dashboard, parse_proxy, report_of, serve
 from paceline.errors import TransportError, UsageError
 from paceline.launch.job import JOIN_HELP, PLAIN_HELP, JobDir, find_job
 from paceline.timing import SystemClock
@@ -39,20 +39,28 @@ def dashboard(
             show_default="another token each time",
         ),
     ] = None,
+    behind_proxy: Annotated[
+        str | None,
+        typer.Option(
+            help="The address that visitors see, if a proxy of this machine is between; "
+            "the page changes nothing then."
+        ),
+    ] = None,
 ) -> None:
     """Show a job in the browser, while it runs and afterwards, until Ctrl-C."""
     job = job_said(job_dir, join, find_job, is_plain=plain)
     name = job.path.name if isinstance(job, JobDir) else job.name
     token = "" if token_file is None else _kept_token(token_file)
+    proxy = "" if behind_proxy is None else parse_proxy(behind_proxy)
     observer = Observer(job, name, SystemClock())
     if isinstance(job, JobDir):
         _require_job(job)
     else:
         with suppress(TransportError):  # it may come back, and the page tells it
             observer.ask()
-    opened = open_dashboard(port, token)
+    opened = open_dashboard(port, token, proxy)
     observer.start()
-    print(f"paceline: {name} is shown at {opened.url}", file=sys.stderr)
+    print(f"paceline: {name} is shown at {opened.door.url}", file=sys.stderr)
     try:
         serve(opened, observer)
     finally:

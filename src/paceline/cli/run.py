@@ -3,6 +3,7 @@
 import json
 import sys
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -36,7 +37,7 @@ from paceline.launch.job import (
 )
 from paceline.launch.local import LocalRun, Reach, RunResult, fresh_run_id, wait_local_run
 from paceline.timing import SystemClock, wall_time_s
-from paceline.watch.progress import open_show
+from paceline.watch.progress import Show, open_show
 from paceline.watch.summary import Ending, tell_ending
 from paceline.watch.table import summary_table
 
@@ -144,6 +145,12 @@ def run(  # noqa: PLR0913  (the command line has one parameter for each option)
         list[str] | None,
         typer.Option(help="Module or .py file of yours that registers what servers need."),
     ] = None,
+    dashboard: Annotated[
+        bool,
+        typer.Option(
+            "--dashboard", help="Show the job in the browser while it runs; says where."
+        ),
+    ] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the summary as JSON, in the last line.")
     ] = False,
@@ -198,16 +205,23 @@ def run(  # noqa: PLR0913  (the command line has one parameter for each option)
     job = JobDir(job_dir or fresh_job_dir(RUNS, file_of(user_script), wall_time_s()))
     show = open_show(sys.stderr)
     try:
-        result = wait_local_run(
-            LocalRun(config, user_script, job, resume),
-            show,
-            SystemClock(),
-            reach=Reach(listening=listening),
-        )
+        with _beside(job, show) if dashboard else nullcontext():
+            result = wait_local_run(
+                LocalRun(config, user_script, job, resume),
+                show,
+                SystemClock(),
+                reach=Reach(listening=listening),
+            )
     finally:
         show.close()
     _tell_end(result, as_json=as_json)
     raise typer.Exit(result.verdict.exit_code)
+
+
+def _beside(job: JobDir, show: Show) -> AbstractContextManager[None]:
+    from paceline.dashboard import dashboard_beside  # noqa: PLC0415  (few want it)
+
+    return dashboard_beside(job, show.say)
 
 
 def settings(said: Mapping[str, Any]) -> dict[str, Any]:

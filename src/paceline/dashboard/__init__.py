@@ -3,7 +3,9 @@
 ::
 
     web        the server on this machine's loopback, and a report as one file
-    door       who may look                                                  (pure)
+    door       who may look, and ask                                         (pure)
+    asks       what a page has asked of the job
+    beside     all of it as a child of a launcher
     observer   asks the coordinator once a second, reads the events
     picture    what is shown                                                 (pure)
     metrics    what Prometheus reads                                         (pure)
@@ -15,7 +17,16 @@
 It is a process of its own: a page that is open costs the coordinator one question a second.
 """
 
+from paceline.dashboard.beside import dashboard_beside
+from paceline.dashboard.door import parse_proxy
 from paceline.dashboard.observer import Observer
 from paceline.dashboard.web import open_dashboard, report_of, serve
 
-__all__ = ["Observer", "open_dashboard", "report_of", "serve"]
+__all__ = [
+    "Observer",
+    "dashboard_beside",
+    "open_dashboard",
+    "parse_proxy",
+    "report_of",
+    "serve",
+]

@@ -1,4 +1,4 @@
-"""Who may look at a dashboard: its own user's browser, and nobody else's page.
+"""Who may look at a dashboard, and ask: its own user's browser, and nobody else's page.
 
 ::
 
@@ -8,16 +8,23 @@
                      clicked elsewhere and holds the token is the user's own way in
     token            in the address once, then in a cookie that is named after the port
                      (cookies know no ports), or in the header of a program: 401
+    word             in a header of what changes the job; only the page itself can read it,
+                     and send it (POST): 403
+
+Behind a proxy the page is at the address that its visitors see, and changes nothing: who
+they are, the proxy alone knows.
 
 Pure.
 """
 
 import hmac
 from typing import NamedTuple
+from urllib.parse import urlsplit
 
-from paceline.errors import PacelineError
+from paceline.errors import PacelineError, UsageError
 
 OWN_SITES = frozenset({"", "none", "same-origin"})
+WORD = "paceline-word"  # the header
 HEADERS = {  # of every answer
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
@@ -28,6 +35,7 @@ HEADERS = {  # of every answer
     "Cache-Control": "no-store",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
+_OTHERS = "another page has asked, in its visitor's name"
 
 
 class PageVisit(NamedTuple):
@@ -41,6 +49,7 @@ class PageVisit(NamedTuple):
     origin: str = ""
     token: str = ""  # in the address
     cookie: str = ""  # or what a program has sent as its authorization
+    word: str = ""
 
     @property
     def is_link(self) -> bool:
@@ -58,40 +67,95 @@ class VisitError(PacelineError):
         self.status = status
 
 
-def cookie_name(port: int) -> str:
-    """Dashboards at other ports of this machine have cookies of their own."""
-    return f"paceline-{port}"
+class PageDoor(NamedTuple):
+    """Where a dashboard is, what opens it, and what its visitors call it."""
+
+    port: int
+    token: str
+    proxy: str = ""  # the address behind which it is: https://jobs.example.org/mine
+
+    @property
+    def url(self) -> str:
+        """What is to be opened in a browser; it holds the token."""
+        at = self.proxy.rstrip("/") or f"http://127.0.0.1:{self.port}"
+        return f"{at}/?token={self.token}"
+
+    @property
+    def cookie_name(self) -> str:
+        """Dashboards at other ports of this machine have cookies of their own."""
+        return f"paceline-{self.port}"
+
+    @property
+    def word(self) -> str:
+        """What the page sends along when it asks for a change of the job."""
+        return hmac.digest(self.token.encode(), b"ask", "sha256").hex()
+
+    def origins(self) -> dict[str, str]:
+        """Of all names that it has: {host: origin}."""
+        names = ("127.0.0.1", "localhost", "[::1]")
+        hosts = {f"{name}:{self.port}": f"http://{name}:{self.port}" for name in names}
+        if self.proxy:
+            seen = urlsplit(self.proxy)
+            hosts[seen.netloc] = f"{seen.scheme}://{seen.netloc}"
+        return hosts
+
+    def admit(self, visit: PageVisit) -> bool:
+        """Let a visit in; True: it brings the token in its address, and gets the cookie.
+
+        Raises:
+            VisitError: it is not let in.
+        """
+        origins = self.origins()
+        if visit.host not in origins:
+            raise VisitError(
+                421,
+                f"this dashboard is reached by {' or '.join(self._names())} alone; "
+                "with ssh -L use the same port on both sides",
+            )
+        has_token = _is_same(visit.token, self.token)
+        if visit.site not in OWN_SITES and not (visit.is_link and has_token):
+            raise VisitError(403, _OTHERS)
+        if visit.origin and visit.origin not in origins.values():
+            raise VisitError(403, _OTHERS)
+        if visit.method == "POST":
+            self._admit_change(visit)
+        elif visit.method not in {"GET", "HEAD"}:
+            raise VisitError(405, "a dashboard is looked at, and asked by POST")
+        if visit.token:
+            if has_token and visit.method != "POST":
+                return True
+            raise VisitError(
+                401, "this is the token of another dashboard, or of an earlier one"
+            )
+        if not _is_same(visit.cookie, self.token):
+            raise VisitError(401, "open the address that paceline dashboard has printed")
+        return False
+
+    def _names(self) -> list[str]:
+        here = [f"{name}:{self.port}" for name in ("127.0.0.1", "localhost")]
+        return [self.proxy] if self.proxy else here
+
+    def _admit_change(self, visit: PageVisit) -> None:
+        if self.proxy:
+            raise VisitError(405, "behind a proxy a dashboard is looked at, no more")
+        if not _is_same(visit.word, self.word):
+            raise VisitError(403, "only the page of this dashboard asks for a change")
 
 
-def admit(visit: PageVisit, port: int, token: str) -> bool:
-    """Let a visit in; True: it has brought the token in its address, and gets the cookie.
+def parse_proxy(text: str) -> str:
+    """The address that visitors see, as ``--behind-proxy`` says it.
 
     Raises:
-        VisitError: it is not let in.
+        UsageError: it is none.
     """
-    hosts = {f"{name}:{port}" for name in ("127.0.0.1", "localhost", "[::1]")}
-    if visit.host not in hosts:
-        raise VisitError(
-            421,
-            f"this dashboard is reached by 127.0.0.1:{port} or localhost:{port} alone; "
-            "with ssh -L use the same port on both sides",
-        )
-    has_token = _is_same(visit.token, token)
-    if visit.site not in OWN_SITES and not (visit.is_link and has_token):
-        raise VisitError(403, "another page has asked, in its visitor's name")
-    if visit.origin and visit.origin.removeprefix("http://") not in hosts:
-        raise VisitError(403, "another page has asked, in its visitor's name")
-    if visit.method not in {"GET", "HEAD"}:
-        raise VisitError(405, "a dashboard is looked at, and changes nothing")
-    if visit.token:
-        if has_token:
-            return True
-        raise VisitError(
-            401, "this is the token of another dashboard, or of an earlier one"
-        )
-    if not _is_same(visit.cookie, token):
-        raise VisitError(401, "open the address that paceline dashboard has printed")
-    return False
+    seen = urlsplit(text)
+    is_bare = not (seen.query or seen.fragment or "@" in seen.netloc)
+    if seen.scheme in {"http", "https"} and seen.netloc and is_bare:
+        return text
+    raise UsageError(
+        "--behind-proxy: expected the address that visitors see, "
+        f"https://jobs.example.org/mine; got {text!r}"
+    )
 
 
 def _is_same(given: str, token: str) -> bool:

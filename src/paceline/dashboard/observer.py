@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, final
 
 import msgspec
 
+from paceline.dashboard.asks import JobAsks
 from paceline.dashboard.metrics import exposition
 from paceline.dashboard.picture import Picture
 from paceline.dashboard.tail import Tail
@@ -64,6 +65,7 @@ class Observer:
     ) -> None:
         """Nothing is asked yet; ``wall_time_s`` is the clock that events are written by."""
         self._job, self._clock, self._wall_time_s = job, clock, wall_time_s
+        self.asks = JobAsks(job, clock)
         self._picture = Picture(name)  # guarded by the lock
         self._lock = threading.Lock()
         self._stop = threading.Event()
@@ -117,6 +119,7 @@ class Observer:
             now = self._picture.now(
                 self._told_s, is_silent=self._is_silent, wall_t=self._wall_time_s()
             )
+        now["asked"] = self.asks.told()
         self._beat = PageBeat(self._beat.number + 1, msgspec.json.encode(now))
 
     @property

@@ -5,6 +5,8 @@
     /         the page: no script, style or picture comes from elsewhere
     /metrics  what Prometheus reads
     /beats    server-sent events: the picture once a second, and what is new of its curves
+    /word     what the page says along with what it asks for; none behind a proxy
+    /ask      by POST: the job is to change (`JobAsks`)
 
 Waits: the main thread, until it is told to stop.
 """
@@ -19,7 +21,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 import msgspec
 
-from paceline.dashboard.door import HEADERS, PageVisit, VisitError, admit, cookie_name
+from paceline.dashboard.asks import MOST_BYTES, JobAsks, parse_ask
+from paceline.dashboard.door import HEADERS, WORD, PageDoor, PageVisit, VisitError
 from paceline.dashboard.observer import Known, Observer
 from paceline.errors import PacelineError, UsageError
 
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
     from starlette.applications import Starlette
     from starlette.requests import Request
     from starlette.responses import Response
+    from starlette.routing import Route
     from starlette.types import ASGIApp, Receive, Scope, Send
 
 FILES = {  # {path: (file, type)}
@@ -34,32 +38,28 @@ FILES = {  # {path: (file, type)}
     "/icon.svg": ("icon.svg", "image/svg+xml"),
     "/page.css": ("page.css", "text/css; charset=utf-8"),
     "/page.js": ("page.js", "text/javascript; charset=utf-8"),
+    "/ask.js": ("ask.js", "text/javascript; charset=utf-8"),
     "/uplot.css": ("uplot.css", "text/css; charset=utf-8"),
     "/uplot.js": ("uplot.js", "text/javascript; charset=utf-8"),
 }
 METRICS = "text/plain; version=0.0.4; charset=utf-8"
 LOOPBACK = "127.0.0.1"
+_ASKS = '<script src="ask.js"></script>\n'
 _ICON = '<link rel="icon" href="icon.svg" type="image/svg+xml">\n'
 # A redirect would still come from the other page, and so have no strict cookie.
-_ONWARD = '<!doctype html><meta http-equiv="refresh" content="0;url=/">'
+_ONWARD = '<!doctype html><meta http-equiv="refresh" content="0;url=./">'
 LOOK_S = 0.1  # whether there is a new beat
 MOST_PAGES = 64
 
 
 class Opened(NamedTuple):
-    """Where a dashboard is, and what opens it."""
+    """A dashboard's listening socket, and its door."""
 
     socket: socket.socket
-    port: int
-    token: str
-
-    @property
-    def url(self) -> str:
-        """What is to be opened in a browser; it holds the token."""
-        return f"http://{LOOPBACK}:{self.port}/?token={self.token}"
+    door: PageDoor
 
 
-def open_dashboard(port: int, token: str = "") -> Opened:
+def open_dashboard(port: int, token: str = "", proxy: str = "") -> Opened:
     """Take a port of the loopback; 0: any. The token is made, unless there is one.
 
     Raises:
@@ -81,7 +81,8 @@ def open_dashboard(port: int, token: str = "") -> Opened:
     except OSError as error:
         taken.close()
         raise UsageError(f"--port {port}: {error.strerror}") from error
-    return Opened(taken, taken.getsockname()[1], token or secrets.token_urlsafe(24))
+    token = token or secrets.token_urlsafe(24)
+    return Opened(taken, PageDoor(taken.getsockname()[1], token, proxy))
 
 
 def serve(opened: Opened, observer: Observer) -> None:
@@ -92,7 +93,7 @@ def serve(opened: Opened, observer: Observer) -> None:
         return server.should_exit
 
     config = uvicorn.Config(
-        Doorkeeper(app_of(observer, is_stopping), opened.port, opened.token),
+        Doorkeeper(app_of(observer, opened.door, is_stopping), opened.door),
         log_level="error",
         access_log=False,
         lifespan="off",
@@ -104,7 +105,9 @@ def serve(opened: Opened, observer: Observer) -> None:
     server.run(sockets=[opened.socket])
 
 
-def app_of(observer: Observer, is_stopping: Callable[[], bool]) -> "Starlette":
+def app_of(
+    observer: Observer, door: PageDoor, is_stopping: Callable[[], bool]
+) -> "Starlette":
     """The pages of an observer; streams end once ``is_stopping``."""
     from starlette.applications import Starlette  # noqa: PLC0415  (an extra)
     from starlette.responses import Response, StreamingResponse  # noqa: PLC0415
@@ -138,16 +141,41 @@ def app_of(observer: Observer, is_stopping: Callable[[], bool]) -> "Starlette":
 
     routes = [Route(path, page(*file)) for path, file in FILES.items()]
     routes += [Route("/beats", beats), Route("/metrics", metrics)]
+    if not door.proxy:
+        routes += asking(observer.asks, door)
     return Starlette(routes=routes)
+
+
+def asking(asks: JobAsks, door: PageDoor) -> "list[Route]":
+    """Where a page asks for a change of the job."""
+    from starlette.responses import PlainTextResponse, Response  # noqa: PLC0415
+    from starlette.routing import Route  # noqa: PLC0415  (an extra)
+
+    async def ask(request: "Request") -> "Response":
+        body = b""
+        async for piece in request.stream():
+            body += piece
+            if len(body) > MOST_BYTES:
+                break
+        try:
+            asks.ask(parse_ask(body))
+        except UsageError as error:
+            return PlainTextResponse(str(error), 400)
+        return Response(status_code=202)
+
+    def word(_: "Request") -> "Response":
+        return PlainTextResponse(door.word)
+
+    return [Route("/ask", ask, methods=["POST"]), Route("/word", word)]
 
 
 @final
 class Doorkeeper:
-    """Lets in whom `admit` does, before anything else sees a request."""
+    """Lets in whom `PageDoor` does, before anything else sees a request."""
 
-    def __init__(self, app: "ASGIApp", port: int, token: str) -> None:
-        """For visits at a port, by whoever has the token."""
-        self._app, self._port, self._token = app, port, token
+    def __init__(self, app: "ASGIApp", door: PageDoor) -> None:
+        """Before an application."""
+        self._app, self._door = app, door
 
     async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
         """An ASGI application."""
@@ -171,14 +199,19 @@ class Doorkeeper:
         request = Request(scope)
         answer: ASGIApp = self._app
         try:
-            visit = self._visit(request)
-            if admit(visit, self._port, self._token):
-                opened: Response = RedirectResponse(request.url.path, 303)
+            visit, door = self._visit(request), self._door
+            if door.admit(visit):
+                same = request.url.path.rpartition("/")[2]  # also below a proxy's path
+                opened: Response = RedirectResponse(f"./{same}", 303)
                 if visit.is_link:
                     opened = HTMLResponse(_ONWARD)
                 answer = opened
                 opened.set_cookie(
-                    cookie_name(self._port), self._token, httponly=True, samesite="strict"
+                    door.cookie_name,
+                    door.token,
+                    secure=door.proxy.startswith("https:"),
+                    httponly=True,
+                    samesite="strict",
                 )
         except VisitError as refused:
             answer = PlainTextResponse(str(refused), refused.status)
@@ -194,8 +227,9 @@ class Doorkeeper:
             headers.get("sec-fetch-dest", ""),
             headers.get("origin", ""),
             request.query_params.get("token", ""),
-            request.cookies.get(cookie_name(self._port), "")
+            request.cookies.get(self._door.cookie_name, "")
             or headers.get("authorization", "").removeprefix("Bearer "),
+            headers.get(WORD, ""),
         )
 
 
@@ -213,7 +247,7 @@ def report_of(observer: Observer) -> str:
     told = b'{"now":' + observer.beat.now + b',"curves":' + curves + b"}"
     data = told.decode().replace("<", "\\u003c")  # nothing in it ends the element
     page = _file("page.html").decode()
-    page = page.replace(_ICON, "")
+    page = page.replace(_ICON, "").replace(_ASKS, "")  # a file asks for nothing
     for name in ("uplot.css", "page.css"):
         link = f'<link rel="stylesheet" href="{name}">'
         page = page.replace(link, f"<style>\n{_file(name).decode()}</style>")

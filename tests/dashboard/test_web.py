@@ -195,11 +195,19 @@ def test_the_page_asks_with_the_word_that_it_has_read(
     assert "holds no job that runs" in told["reason"]
 
 
+def test_a_pace_that_is_none_is_told_where_the_page_asks(
+    served: Served, observer: Observer
+) -> None:
+    word = served.get("/word")[2].decode()
+    served.get("/ask", "POST", b'{"ask":"pace","pace":"soon"}', Paceline_Word=word)
+    wait_until("the answer", lambda: observer.asks.told()[0]["state"] == "refused")
+    assert "soon" in observer.asks.told()[0]["reason"]
+
+
 @pytest.mark.parametrize(
     ("body", "told"),
     [
-        (b'{"ask":"pace","pace":"soon"}', b"soon"),
-        (b'{"ask":"remove"}', b"expected scale, pace, checkpoint or interrupt"),
+        (b'{"ask":"remove"}', b"Invalid enum value 'remove'"),
         (b'{"ask":"scale","trainers":1,"x":2}', b"unknown field"),
         (b"[]", b"as JSON"),
         (b" " * 2000, b"at most 1024 bytes"),

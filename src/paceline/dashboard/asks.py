@@ -13,7 +13,7 @@ over; it dies with the process. Of one kind there is one at a time.
 
 import secrets
 import threading
-from typing import Any, final
+from typing import Any, Literal, final
 
 import msgspec
 
@@ -31,28 +31,32 @@ MOST_BYTES = 1024  # of what a page sends
 class PageAsk(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a page asks for, as it sends it."""
 
-    ask: str
+    ask: Literal["scale", "pace", "checkpoint", "interrupt"]
     trainers: int = 0
     pace: str = ""
 
-    def message(self) -> tuple[Message, str]:
-        """What is asked of the coordinator, and how it is told.
+    def message(self) -> Message:
+        """What is asked of the coordinator.
 
         Raises:
-            UsageError: there is no such thing, or no such pace.
+            UsageError: there is no such pace.
         """
         if self.ask == "scale":
-            return Scale(trainers=self.trainers), f"{self.trainers} trainers"
+            return Scale(trainers=self.trainers)
         if self.ask == "pace":
-            wanted = parse_pace(self.pace)
-            return ChangePace(pace=wanted), f"the pace {wanted}"
+            return ChangePace(pace=parse_pace(self.pace))
         if self.ask == "checkpoint":
-            return TakeCut(wish=secrets.token_hex(8)), "a checkpoint"
-        if self.ask == "interrupt":
-            return Interrupt(), "the end of this run"
-        raise UsageError(
-            f"expected scale, pace, checkpoint or interrupt, got {self.ask[:40]!r}"
-        )
+            return TakeCut(wish=secrets.token_hex(8))
+        return Interrupt()
+
+    def told(self) -> str:
+        """How it is named."""
+        return {
+            "scale": f"{self.trainers} trainers",
+            "pace": f"the pace {self.pace[:80]}",
+            "checkpoint": "a checkpoint",
+            "interrupt": "the end of this run",
+        }[self.ask]
 
 
 def parse_ask(body: bytes) -> PageAsk:
@@ -79,24 +83,19 @@ class JobAsks:
         self._told: dict[str, dict[str, Any]] = {}  # {kind: how far}, the oldest first
 
     def ask(self, asked: PageAsk) -> None:
-        """Begin to ask.
+        """Begin to ask; what becomes of it is told.
 
         Raises:
-            UsageError: it cannot be asked for, or the same kind is under way.
+            UsageError: one of this kind is under way.
         """
-        message, text = asked.message()
         with self._lock:
-            before = self._told.pop(asked.ask, None)
+            before = self._told.get(asked.ask)
             if before is not None and before["state"] == "waits":
-                self._told[asked.ask] = before
                 raise UsageError(f"{before['text']} is under way: {before['reason']}")
-            told = {"text": text, "state": "waits", "reason": "the job is asked"}
+            told = {"text": asked.told(), "state": "waits", "reason": "the job is asked"}
             self._told[asked.ask] = told
         threading.Thread(
-            target=self._wait_done,
-            args=(asked.ask, message),
-            name=f"paceline-{asked.ask}",
-            daemon=True,
+            target=self._wait_done, args=(asked,), name="paceline-asks", daemon=True
         ).start()
 
     def told(self) -> list[dict[str, Any]]:
@@ -104,17 +103,17 @@ class JobAsks:
         with self._lock:
             return [dict(one) for one in self._told.values()]
 
-    def _wait_done(self, kind: str, message: Message) -> None:
+    def _wait_done(self, asked: PageAsk) -> None:
         def waits(reason: str) -> None:
-            self._note(kind, "waits", reason)
+            self._note(asked.ask, "waits", reason)
 
         try:
-            answer = call_until_done(self._job, message, self._clock, waits)
+            answer = call_until_done(self._job, asked.message(), self._clock, waits)
         except PacelineError as error:
-            self._note(kind, "refused", str(error))
+            self._note(asked.ask, "refused", str(error))
             return
         cut = f"cut {answer.cut}" if isinstance(answer, Saved) else ""
-        self._note(kind, "done", cut)
+        self._note(asked.ask, "done", cut)
 
     def _note(self, kind: str, state: str, reason: str) -> None:
         with self._lock:

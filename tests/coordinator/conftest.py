@@ -34,6 +34,7 @@ from paceline.messages.server import (
     Restore,
     SendMarks,
     ServerReport,
+    SlotLoad,
     Snapshot,
 )
 from paceline.messages.shared import Lease, Message, ParameterSpec, PartSpec, StageSpec
@@ -70,6 +71,7 @@ class Server:
         self.is_refused = True  # by storage
         self.damaged: dict[int, str] = {}  # {cut: what is wrong with it}
         self.unreadable: str | None = None
+        self.load: tuple[SlotLoad, ...] | None = None
 
     def report(self) -> ServerReport:
         return ServerReport(
@@ -84,6 +86,7 @@ class Server:
             parts=dict(self.parts),
             answers=self.answers,
             pinned_cut=self.pinned_cut,
+            load=self.load,
         )
 
     def obey(self, orders: Orders) -> None:

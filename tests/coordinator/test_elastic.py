@@ -11,7 +11,8 @@ from paceline.coordinator.ledgers.effects import Happened
 from paceline.coordinator.state import Asked, Disconnected
 from paceline.data.order import records_at
 from paceline.messages.shared import Done, Refusal
-from paceline.messages.trainer import AskLease, ClaimOnce, Granted, Leave, StageOver
+from paceline.messages.trainer import AskLease, Granted, Leave, StageOver
+from paceline.messages.values import ClaimOnce
 from paceline.messages.watching import Exited, LauncherReport, Scale
 
 LAUNCHER, OPERATOR = "launcher", "operator"

@@ -10,6 +10,7 @@
     picture    what is shown                                                 (pure)
     metrics    what Prometheus reads                                         (pure)
     lanes      who was there, and what happened                              (pure)
+    loads      what the last minute went into; which roles are where        (pure)
     series     numbers over time, as many as a screen has dots               (pure)
     tail       the lines of an event log as they come
     page/      what a browser gets: HTML, style, script, and uPlot (MIT)

@@ -10,7 +10,10 @@ begins anew when another takes its place, as counters may.
     paceline_clock_steps{trainer}              paceline_checkpoints_total
     paceline_round_waited_seconds_total{trainer}    waited by others, for who comes last
     paceline_waiting_seconds{role,kind}        the longest wait that lasts
-    paceline_push_age_updates_total{part,age}  pushes by how many updates they came late
+    paceline_push_age_updates_total{server,part,age}  pushes by how many updates they
+                                               came late
+    paceline_trainer_seconds_total{trainer,spent_on}  read, compute, servers, others
+    paceline_server_busy_seconds_total{server}
     paceline_up, paceline_over                 the coordinator answers; the job has ended
 
 What only events tell is left out where there are none to be seen.
@@ -19,11 +22,12 @@ Pure.
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib import metadata
 from typing import TYPE_CHECKING, Any, NamedTuple, final
 
-from paceline.messages.watching import JobStatus
+from paceline.messages.shared import SpentTime
+from paceline.messages.watching import JobStatus, ProcessStatus
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
@@ -161,7 +165,7 @@ def _of_job(status: JobStatus) -> Iterator["Metric"]:
     for name in ("todo", "pending", "done", "failed"):
         tasks.add_metric((name,), getattr(status.queue, name))
     yield tasks
-    yield from _of_counters(status.counters)
+    yield from _of_counters(by_server(status))
     numbers = core.GaugeMetricFamily(
         "paceline_logged", "Numbers that scripts log", labels=("name",)
     )
@@ -170,35 +174,44 @@ def _of_job(status: JobStatus) -> Iterator["Metric"]:
     yield numbers
 
 
-def _of_counters(counters: dict[str, int]) -> Iterator["Metric"]:
+def by_server(status: JobStatus) -> dict[str, dict[str, int]]:
+    """What servers have counted; under no name what is of none that is there."""
+    counters = {one.id: one.counters for one in status.processes if one.counters}
+    told = {name for own in counters.values() for name in own}
+    rest = {name: n for name, n in status.counters.items() if name not in told}
+    return {"": rest, **counters}
+
+
+def _of_counters(counters: dict[str, dict[str, int]]) -> Iterator["Metric"]:
     """Of servers: ``what``, or ``part-0.what``, or ``part-0.age.2-3``."""
     from prometheus_client import core  # noqa: PLC0415  (extra)
 
     traffic = core.CounterMetricFamily(
         "paceline_wire_bytes",
         "Numbers on their way, before and after a codec",
-        labels=("part", "direction", "stage"),
+        labels=("server", "part", "direction", "stage"),
     )
     ages = core.CounterMetricFamily(
         "paceline_push_age_updates",
         "Pushes that were applied at once, by how many updates they came late",
-        labels=("part", "age"),
+        labels=("server", "part", "age"),
     )
     pushes = core.CounterMetricFamily(
         "paceline_pushes",
         "Pushes that were not applied as they came, by what became of them",
-        labels=("part", "what"),
+        labels=("server", "part", "what"),
     )
-    for name, number in sorted(counters.items()):
-        before, dot, after = name.partition(".")
-        part, what = (before.removeprefix("part-"), after) if dot else ("", name)
-        way = next((way for way in _BYTES if way[0] == what), None)
-        if way is not None:
-            traffic.add_metric((part, *way[1:]), number)
-        elif what.startswith("age."):
-            ages.add_metric((part, what.removeprefix("age.")), number)
-        else:
-            pushes.add_metric((part, what), number)
+    for server, own in counters.items():
+        for name, number in sorted(own.items()):
+            before, dot, after = name.partition(".")
+            part, what = (before.removeprefix("part-"), after) if dot else ("", name)
+            way = next((way for way in _BYTES if way[0] == what), None)
+            if way is not None:
+                traffic.add_metric((server, part, *way[1:]), number)
+            elif what.startswith("age."):
+                ages.add_metric((server, part, what.removeprefix("age.")), number)
+            else:
+                pushes.add_metric((server, part, what), number)
     yield from (traffic, ages, pushes)
 
 
@@ -221,18 +234,62 @@ def _of_processes(status: JobStatus) -> Iterator["Metric"]:
     if not shown:
         records.add_metric(("all",), sum(one.records for one in trainers))
     yield from (records, clocks)
+    yield from _of_times(trainers)
+    yield from _of_servers([one for one in status.processes if one.role == "server"])
+    yield from _of_members(status.processes)
+
+
+def _of_times(trainers: Sequence[ProcessStatus]) -> Iterator["Metric"]:
+    from prometheus_client import core  # noqa: PLC0415  (extra)
+
+    spent = core.CounterMetricFamily(
+        "paceline_trainer_seconds",
+        "What a trainer's time went into: read, compute, servers, others",
+        labels=("trainer", "spent_on"),
+    )
+    told = {one.id: one.spent for one in trainers if one.spent is not None}
+    if len(told) > MOST_OWN:
+        told = {"all": SpentTime(*map(sum, zip(*told.values(), strict=True)))}
+    for trainer, seconds in told.items():
+        for name, number in seconds._asdict().items():
+            spent.add_metric((trainer, name), number)
+    yield spent
+
+
+def _of_servers(servers: Sequence[ProcessStatus]) -> Iterator["Metric"]:
+    from prometheus_client import core  # noqa: PLC0415  (extra)
+
+    busy = core.CounterMetricFamily(
+        "paceline_server_busy_seconds",
+        "How long slots were changed or read, summed over those that are so at once",
+        labels=("server",),
+    )
+    longest = core.GaugeMetricFamily(
+        "paceline_server_longest_queue",
+        "Pushes and pulls that stood at one slot lately, at most",
+        labels=("server",),
+    )
+    for one in servers:
+        busy.add_metric((one.id,), sum(slot.busy_s for slot in one.load))
+        longest.add_metric((one.id,), max((slot.longest for slot in one.load), default=0))
+    yield from (busy, longest)
+
+
+def _of_members(processes: Sequence[ProcessStatus]) -> Iterator["Metric"]:
+    from prometheus_client import core  # noqa: PLC0415  (extra)
+
     members = core.GaugeMetricFamily(
         "paceline_members", "Processes by role and state", labels=("role", "state")
     )
     for (role, state), number in sorted(
-        Counter((one.role, one.state) for one in status.processes).items()
+        Counter((one.role, one.state) for one in processes).items()
     ):
         members.add_metric((role, state), number)
     waiting = core.GaugeMetricFamily(
         "paceline_waiting_seconds", "The longest wait that lasts", labels=("role", "kind")
     )
     longest: dict[tuple[str, str], float] = {}
-    for one in status.processes:
+    for one in processes:
         if one.wait is not None:
             key = (one.role, str(one.wait.kind))
             longest[key] = max(longest.get(key, 0.0), one.wait.since_s)

@@ -16,6 +16,7 @@ from typing import Any, final
 
 from paceline.config import SSP, parse_pace
 from paceline.dashboard.lanes import Lanes
+from paceline.dashboard.loads import Loads, hosts_of
 from paceline.dashboard.metrics import Figures, Tally
 from paceline.dashboard.rounds import LastRounds
 from paceline.dashboard.series import Series
@@ -43,7 +44,7 @@ class Picture:
         self._lanes, self._rounds = Lanes(), LastRounds()
         self._tally = Tally()
         self._curves: dict[str, Series] = {}  # {name: points}
-        self._rate = Rate()
+        self._rate, self._loads = Rate(), Loads()
         self._start_t: float | None = None
         self._at_s = 0.0  # of the last event
         self._now_s = 0.0  # of the last look, or event
@@ -85,6 +86,7 @@ class Picture:
         """Take note of how the job stands."""
         self._status, self._heard_s, self._unheard = status, now_s, ""
         self._rate.note(status, now_s)
+        self._loads.note(status.processes, now_s)
 
     def note_unheard(self, why: str) -> None:
         """A question was in vain; that is told until a status comes."""
@@ -106,7 +108,7 @@ class Picture:
         """A job that was over is resumed: how it stands is yet to be heard."""
         if self._ended is not None:
             self._ended = self._status = self._heard_s = self._progress = None
-            self._unheard, self._rate = "", Rate()
+            self._unheard, self._rate, self._loads = "", Rate(), Loads()
 
     @property
     def is_over(self) -> bool:
@@ -136,6 +138,9 @@ class Picture:
             "rounds": self._rounds.as_list(),
             "straggler": None if self._ended else self._straggler(),
             "roles": _roles(processes),
+            "times": self._loads.times(processes),
+            "servers": self._loads.servers(processes),
+            "hosts": hosts_of(processes),
             "more_roles": max(0, len(processes) - MOST_ROLES),
             "clocks": _clocks(processes, "" if status is None else status.pace),
             "lanes": self._lanes.as_list(),

@@ -37,6 +37,7 @@ FILES = {  # {path: (file, type)}
     "/": ("page.html", "text/html; charset=utf-8"),
     "/icon.svg": ("icon.svg", "image/svg+xml"),
     "/page.css": ("page.css", "text/css; charset=utf-8"),
+    "/panels.js": ("panels.js", "text/javascript; charset=utf-8"),
     "/page.js": ("page.js", "text/javascript; charset=utf-8"),
     "/ask.js": ("ask.js", "text/javascript; charset=utf-8"),
     "/uplot.css": ("uplot.css", "text/css; charset=utf-8"),
@@ -252,7 +253,7 @@ def report_of(observer: Observer) -> str:
         link = f'<link rel="stylesheet" href="{name}">'
         page = page.replace(link, f"<style>\n{_file(name).decode()}</style>")
     saved = f'<script id="picture" type="application/json">{data}</script>\n'
-    for name in ("uplot.js", "page.js"):
+    for name in ("uplot.js", "panels.js", "page.js"):
         script = f'<script src="{name}"></script>'
         page = page.replace(script, f"{saved}<script>\n{_file(name).decode()}</script>")
         saved = ""

@@ -1,5 +1,7 @@
 """The link ``server --ServerReport--> coordinator``, and the orders."""
 
+from typing import NamedTuple
+
 import msgspec
 
 from paceline.ids import TaskKey
@@ -67,6 +69,19 @@ class PartReport(msgspec.Struct, frozen=True):
     has_ended: bool = False
 
 
+class SlotLoad(NamedTuple):
+    """What a queue of slots has had to do, by the first of them.
+
+    ``busy_s``: seconds in which numbers of it changed or were read, which only grow, as
+    long as the server does not return to a cut. ``longest``: so many pushes and pulls
+    waited in it at once since this was told last.
+    """
+
+    slot: int
+    busy_s: float
+    longest: int
+
+
 class ServerReport(Message, frozen=True):
     """How things stand at a server; ``answers`` are results of the last orders.
 
@@ -74,7 +89,7 @@ class ServerReport(Message, frozen=True):
     is not in that cut. ``incarnation`` 0 asks to join. Answered by `Orders` at once when
     there are any, otherwise parked for a while; silence of a reporting server means its
     death. ``unreadable``: why it cannot load the cut that it was told to return to.
-    ``broken``: why the job cannot go on, with whichever servers.
+    ``broken``: why the job cannot go on, with whichever servers. ``load``: now and then.
     """
 
     server: str
@@ -92,6 +107,7 @@ class ServerReport(Message, frozen=True):
     unreadable: str | None = None
     broken: str | None = None
     counters: dict[str, int] = msgspec.field(default_factory=dict)  # by name
+    load: tuple[SlotLoad, ...] | None = None
 
 
 class CreatePart(Message, frozen=True):

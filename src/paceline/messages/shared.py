@@ -250,6 +250,20 @@ class TrainerClock(msgspec.Struct, frozen=True):
     steps: int
 
 
+class SpentTime(NamedTuple):
+    """Seconds of a trainer, by what they went into; each of them only grows.
+
+    ``read`` and ``compute`` are of its loops. ``servers``: asking servers, until they have
+    answered. ``others``: asking other trainers, or the coordinator, which answers once they
+    are there.
+    """
+
+    read: float = 0.0
+    compute: float = 0.0
+    servers: float = 0.0
+    others: float = 0.0
+
+
 class RefusedPush(msgspec.Struct, frozen=True, omit_defaults=True):
     """A push without effect, whose batches count; ``norm`` is its own if that is why."""
 

@@ -15,12 +15,19 @@ from paceline.messages.shared import (
     PartSpec,
     Refusal,
     RefusedPush,
+    SpentTime,
     StageSpec,
     TrainerClock,
     TrainerMessage,
     Waiting,
 )
-from paceline.messages.values import ClaimValues, ValuesClaimed, ValuesSet
+from paceline.messages.values import (
+    Claimed,
+    ClaimOnce,
+    ClaimValues,
+    ValuesClaimed,
+    ValuesSet,
+)
 from paceline.messages.waits import Wait
 
 
@@ -148,7 +155,7 @@ class Tick(TrainerMessage, frozen=True):
     With ``next_lease``, a task finished by this tick is followed by the next one at once.
     ``clock``: its steps, where a pace bounds them. ``refused``: pushes without effect.
     ``exchange``: the name of the one whose values have all come, where there is one; then
-    `MeetAgain` may be the answer.
+    `MeetAgain` may be the answer. ``spent``: now and then, as in a `Beat`.
     """
 
     part: int
@@ -163,6 +170,7 @@ class Tick(TrainerMessage, frozen=True):
     clock: TrainerClock | None = None
     refused: tuple[RefusedPush, ...] = ()
     exchange: int = 0
+    spent: SpentTime | None = None
 
 
 class Ticked(Message, frozen=True):
@@ -193,7 +201,8 @@ class Beat(TrainerMessage, frozen=True):
     ``state`` is what the trainer is at when it does not wait; empty: as it said before.
     ``evaluated`` counts batches that needed no step: progress that no tick tells.
     ``bounded_clock`` is what a `Tick` says, where a pace bounds it. ``unreached`` are
-    servers to which no connection can be made, of those that it waits for.
+    servers to which no connection can be made, of those that it waits for. ``spent``: what
+    its time went into so far, since its process has joined.
     """
 
     clock: int
@@ -202,6 +211,7 @@ class Beat(TrainerMessage, frozen=True):
     evaluated: int = 0
     bounded_clock: TrainerClock | None = None
     unreached: tuple[str, ...] = ()
+    spent: SpentTime | None = None
 
 
 class Beaten(Message, frozen=True):
@@ -272,18 +282,6 @@ class FailTask(TrainerMessage, frozen=True):
     token: int
     acked: int
     error: str
-
-
-class ClaimOnce(TrainerMessage, frozen=True):
-    """Ask to be the one trainer that does ``name``; answered by `Claimed`."""
-
-    name: str
-
-
-class Claimed(Message, frozen=True):
-    """Whether the asker is the one."""
-
-    mine: bool
 
 
 class Stop(TrainerMessage, frozen=True):

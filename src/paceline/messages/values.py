@@ -1,4 +1,6 @@
-"""Values that a script has changed itself: who may set them, and how they travel.
+"""What one trainer does for all: anything that is done once, or set values.
+
+Of values that a script has changed itself: who may set them, and how they travel.
 
 On the links ``trainer --TrainerRequest--> coordinator`` and
 ``trainer --DataRequest--> server``.
@@ -7,6 +9,18 @@ On the links ``trainer --TrainerRequest--> coordinator`` and
 from typing import Literal
 
 from paceline.messages.shared import Message, TrainerMessage
+
+
+class ClaimOnce(TrainerMessage, frozen=True):
+    """Ask to be the one trainer that does ``name``; answered by `Claimed`."""
+
+    name: str
+
+
+class Claimed(Message, frozen=True):
+    """Whether the asker is the one."""
+
+    mine: bool
 
 
 class ClaimValues(TrainerMessage, frozen=True):

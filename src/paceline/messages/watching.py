@@ -5,7 +5,8 @@ from typing import Literal
 import msgspec
 
 from paceline.config import Pace
-from paceline.messages.shared import Message, StageKind
+from paceline.messages.server import SlotLoad
+from paceline.messages.shared import Message, SpentTime, StageKind
 from paceline.messages.waits import Wait
 
 
@@ -106,7 +107,11 @@ class QueueStatus(msgspec.Struct, frozen=True):
 
 
 class ProcessStatus(msgspec.Struct, frozen=True):
-    """One process of the job; ``wait`` is what it waits for, if it does."""
+    """One process of the job; ``wait`` is what it waits for, if it does.
+
+    ``spent``: what a trainer's time goes into. ``load``: of a server's slots; ``counters``:
+    its share of those of the job.
+    """
 
     role: str
     id: str
@@ -118,6 +123,9 @@ class ProcessStatus(msgspec.Struct, frozen=True):
     clock: int
     records: int
     wait: Wait | None = None
+    spent: SpentTime | None = None
+    load: tuple[SlotLoad, ...] = ()
+    counters: dict[str, int] = msgspec.field(default_factory=dict)
 
 
 class Trouble(msgspec.Struct, frozen=True):

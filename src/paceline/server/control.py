@@ -182,9 +182,8 @@ class Control:
     def _report(self) -> ServerReport:
         with self._lock:
             answers, unreadable = tuple(self._answers.values()), self._unreadable
-        standing = self._standing
+        standing, state = self._standing, self._standing.state
         with standing.lock:  # after the answers, which are of what has happened
-            state = standing.state
             return ServerReport(
                 server=self._server,
                 incarnation=self._incarnation,
@@ -197,6 +196,7 @@ class Control:
                 answers=answers,
                 forgotten_cut=state.forgotten_cut,
                 counters=standing.counters(),
+                load=standing.load(),
                 tracked=standing.tracked.confirmed.number,
                 pinned_cut=standing.pinned_cut,
                 unreadable=None if state.is_ready else unreadable,

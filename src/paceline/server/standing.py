@@ -27,6 +27,7 @@ from paceline.messages.server import (
     Forget,
     MarksReport,
     Restore,
+    SlotLoad,
     Snapshot,
     TakePaces,
 )
@@ -49,6 +50,8 @@ from paceline.server.snapshots import CutShare, Pinned, Repacing
 from paceline.timing import Clock
 
 PAGES_AT_ONCE: Final = 8  # what a push may have to wait for at a slot, about a millisecond
+
+LOAD_EVERY_S: Final = 0.9  # so that each of the reports that come once a second has it
 
 logger = logging.getLogger("paceline.server")
 
@@ -82,7 +85,7 @@ class ServerCore:
         self.server = server
         self.lock = threading.Lock()
         self.state = ServerState(server)
-        self.slots = Slots(server, seed, self.fail)
+        self.slots = Slots(server, seed, self.fail, clock)
         self.prepared: dict[tuple[int, int], PreparedPush] = {}
         self.early = EarlyGradients()
         self.held = HeldPushes(clock.now_s)
@@ -94,7 +97,8 @@ class ServerCore:
         self.is_broken = False
         self.over = threading.Event()
         self.pinned_cut = -1
-        self._seed = seed
+        self._seed, self._clock = seed, clock
+        self._told_load_s = clock.now_s()  # by `lock`
         self._num_merged = 0  # on the timelines before, by `lock`
 
     def fail(self, error: Exception) -> None:
@@ -231,6 +235,14 @@ class ServerCore:
         merged = self._num_merged + self.slots.num_merged()
         return {**self.state.counters, **self.traffic, "merged": merged}
 
+    def load(self) -> tuple[SlotLoad, ...] | None:
+        """Under the lock: what queues have had to do, told now and then."""
+        now_s = self._clock.now_s()
+        if now_s < self._told_load_s + LOAD_EVERY_S:
+            return None
+        self._told_load_s = now_s
+        return self.slots.take_load()
+
     # ------------------------------------------------------------ cuts
 
     def pin(self, order: Snapshot) -> Pinned | None:
@@ -346,7 +358,7 @@ class ServerCore:
         with self.lock:
             if self.state.timeline == order.timeline:
                 return None
-        slots = Slots(self.server, self._seed, self.fail)
+        slots = Slots(self.server, self._seed, self.fail, self._clock)
         for plan in order.plans:
             slots.create(plan)
         return slots

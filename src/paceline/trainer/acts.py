@@ -19,7 +19,14 @@ import msgspec
 
 from paceline.errors import JobFailed, Refused, UsageError
 from paceline.ids import COORDINATOR, role_kind
-from paceline.messages.shared import Message, Refusal, RefusalKind, TrainerClock, Waiting
+from paceline.messages.shared import (
+    Message,
+    Refusal,
+    RefusalKind,
+    SpentTime,
+    TrainerClock,
+    Waiting,
+)
 from paceline.messages.trainer import Beat, Beaten, Granted, Ticked
 from paceline.messages.waits import Wait, WaitKind, wait_for
 
@@ -117,6 +124,7 @@ class Asking:
         self.records = 0  # of the job, acknowledged, as it was told last
         self.pauses = False  # leases go back before the next batch; set by beats, too
         self.now_s = 0.0  # told by whoever drives the acts
+        self.spent: SpentTime | None = None  # by whom, too: yet to be told
         self.servers: dict[str, str] = {}  # {server id: address}
         self.unreached: tuple[str, ...] = ()  # of those that are waited for
         self.doors: dict[str, str] = {}  # {trainer: address}: of those in the exchange
@@ -332,6 +340,11 @@ class Asking:
             bounded_clock=self.bounded_clock,
             unreached=self.unreached,
         )
+
+    def take_spent(self) -> SpentTime | None:
+        """What time went into, if that is to be told with this message."""
+        spent, self.spent = self.spent, None
+        return spent
 
     def who(self) -> WhoAsks:
         """The identity that a message carries."""

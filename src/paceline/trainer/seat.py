@@ -20,7 +20,8 @@ from torch import nn
 from paceline.config import Pace
 from paceline.errors import UsageError
 from paceline.messages.shared import PartPlan, PartSpec
-from paceline.messages.trainer import AskRecords, Claimed, ClaimOnce, Records, Stop
+from paceline.messages.trainer import AskRecords, Records, Stop
+from paceline.messages.values import Claimed, ClaimOnce
 from paceline.trainer.engine import Calls, Scaled, Steps, Tracker, unshare_part
 from paceline.trainer.evaluator import Evaluator, Work, evaluating
 from paceline.trainer.loop import Changes, Stage, check_step, deliver

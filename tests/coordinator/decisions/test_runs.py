@@ -11,7 +11,8 @@ from paceline.coordinator.durable.outcomes import AnyOutcome, CutCommitted, RunB
 from paceline.coordinator.ledgers.effects import Happened
 from paceline.coordinator.state import CoordinatorState, RunOpened
 from paceline.messages.shared import PartPlan
-from paceline.messages.trainer import ClaimOnce, Leave, Save
+from paceline.messages.trainer import Leave, Save
+from paceline.messages.values import ClaimOnce
 from paceline.messages.watching import Resumed
 from tests.coordinator.replaying import restored
 

@@ -11,12 +11,16 @@ from hypothesis import strategies as st
 from paceline.config import Async
 from paceline.params.published import PublishedValues
 from paceline.server.requests.contents import PushContents
-from paceline.server.slots import slots as slot_queue
-from paceline.server.slots.slots import SlotQueue, Slots
+from paceline.server.slots import queue as slot_queue
+from paceline.server.slots import slots as slots_module
+from paceline.server.slots.queue import SlotQueue
+from paceline.server.slots.slots import Slots
 from paceline.server.slots.turns import Action, BesideTurn
+from paceline.timing import ManualClock
 from tests.server.conftest import make_plan
 
 PATIENCE_S = 10.0
+CLOCK = ManualClock()
 
 
 def raise_it(error: BaseException) -> None:
@@ -68,12 +72,15 @@ class Held:
 
 def test_a_turn_runs_on_the_thread_that_comes_by() -> None:
     ran_on: list[threading.Thread] = []
-    do(SlotQueue(raise_it), partial(lambda: ran_on.append(threading.current_thread())))
+    do(
+        SlotQueue(raise_it, CLOCK),
+        partial(lambda: ran_on.append(threading.current_thread())),
+    )
     assert ran_on == [threading.current_thread()]
 
 
 def test_turns_alone_of_many_threads_run_one_at_a_time_and_in_order() -> None:
-    queue, inside, order = SlotQueue(raise_it), 0, list[tuple[int, int]]()
+    queue, inside, order = SlotQueue(raise_it, CLOCK), 0, list[tuple[int, int]]()
 
     def turn(thread: int, number: int) -> None:
         nonlocal inside
@@ -96,7 +103,7 @@ def test_turns_alone_of_many_threads_run_one_at_a_time_and_in_order() -> None:
 
 
 def test_turns_of_two_owners_run_at_once() -> None:
-    queue, both = SlotQueue(raise_it), threading.Barrier(2, timeout=PATIENCE_S)
+    queue, both = SlotQueue(raise_it, CLOCK), threading.Barrier(2, timeout=PATIENCE_S)
 
     def attempt() -> bool:
         both.wait()
@@ -110,7 +117,7 @@ def test_turns_of_two_owners_run_at_once() -> None:
 
 
 def test_turns_of_one_owner_follow_each_other() -> None:
-    queue, order = SlotQueue(raise_it), list[str]()
+    queue, order = SlotQueue(raise_it, CLOCK), list[str]()
     push = Held(order, "push")
     thread = push.begin(queue, owner=1)
     read = BesideTurn(lambda: order.append("read") or True, never)  # type: ignore[func-returns-value]  # one line
@@ -121,7 +128,7 @@ def test_turns_of_one_owner_follow_each_other() -> None:
 
 
 def test_a_turn_alone_waits_for_those_before_and_holds_up_those_behind() -> None:
-    queue, order = SlotQueue(raise_it), list[str]()
+    queue, order = SlotQueue(raise_it, CLOCK), list[str]()
     one, two = Held(order, "one"), Held(order, "two")
     threads = [one.begin(queue, owner=1), two.begin(queue, owner=2)]
     do(queue, partial(order.append, "cut"))
@@ -134,7 +141,7 @@ def test_a_turn_alone_waits_for_those_before_and_holds_up_those_behind() -> None
 
 
 def test_a_turn_that_must_be_alone_is_next_before_what_was_placed_behind() -> None:
-    queue, order = SlotQueue(raise_it), list[str]()
+    queue, order = SlotQueue(raise_it, CLOCK), list[str]()
     makes, other = Held(order, "makes", has_ended=False), Held(order, "other")
     threads = [makes.begin(queue, owner=1), other.begin(queue, owner=2)]
     do(queue, partial(order.append, "cut"))
@@ -146,7 +153,7 @@ def test_a_turn_that_must_be_alone_is_next_before_what_was_placed_behind() -> No
 
 def test_an_error_is_handed_over_and_the_queue_goes_on() -> None:
     errors, order = list[Exception](), list[int]()
-    queue, failure = SlotQueue(errors.append), ValueError("no")
+    queue, failure = SlotQueue(errors.append, CLOCK), ValueError("no")
     do(queue, partial(raise_it, failure))
     do(queue, BesideTurn(lambda: raise_it(failure) or True, never), 1)  # type: ignore[func-returns-value]  # one line
     do(queue, partial(order.append, 1))
@@ -155,7 +162,7 @@ def test_an_error_is_handed_over_and_the_queue_goes_on() -> None:
 
 
 def test_an_interrupt_leaves_the_queue_usable() -> None:
-    queue, order = SlotQueue(raise_it), list[int]()
+    queue, order = SlotQueue(raise_it, CLOCK), list[int]()
     with pytest.raises(KeyboardInterrupt):
         do(queue, partial(raise_it, KeyboardInterrupt()))
     do(queue, partial(order.append, 1))
@@ -165,7 +172,7 @@ def test_an_interrupt_leaves_the_queue_usable() -> None:
 @settings(deadline=None, max_examples=50)
 @given(st.lists(st.sampled_from(["alone", "beside", "turns alone"]), max_size=30))
 def test_every_turn_has_its_effect_once_and_none_beside_one_alone(kinds: list[str]) -> None:
-    queue, lock = SlotQueue(raise_it), threading.Lock()
+    queue, lock = SlotQueue(raise_it, CLOCK), threading.Lock()
     at_it = {"alone": 0, "beside": 0}
     ended: list[int] = []
 
@@ -208,7 +215,7 @@ def test_who_is_full_is_known_without_being_asked_until_a_turn_has_begun(
 ) -> None:
     monkeypatch.setattr(slot_queue, "MOST_WAITING", 2)
     full: set[SlotQueue] = set()
-    queue, other = SlotQueue(raise_it, full), SlotQueue(raise_it, full)
+    queue, other = SlotQueue(raise_it, CLOCK, full), SlotQueue(raise_it, CLOCK, full)
     queue.place(nothing, nothing, 1)
     assert not full
     queue.place(nothing, nothing, 2)
@@ -224,7 +231,7 @@ def test_a_turn_that_goes_back_to_its_place_may_fill_the_queue(
 ) -> None:
     monkeypatch.setattr(slot_queue, "MOST_WAITING", 1)
     full: set[SlotQueue] = set()
-    queue, seen = SlotQueue(raise_it, full), []
+    queue, seen = SlotQueue(raise_it, CLOCK, full), []
 
     def come_first() -> bool:
         queue.place(lambda: seen.append(queue in full), nothing, 2)
@@ -239,8 +246,8 @@ def test_a_turn_that_goes_back_to_its_place_may_fill_the_queue(
 @pytest.fixture
 def slots(monkeypatch: pytest.MonkeyPatch) -> Slots:
     """Two dense slots with turns of their own, as large blocks have."""
-    monkeypatch.setattr(slot_queue, "MOST_BYTES", 0)
-    found = Slots("server-0", 0, raise_it)
+    monkeypatch.setattr(slots_module, "MOST_BYTES", 0)
+    found = Slots("server-0", 0, raise_it, CLOCK)
     found.create(make_plan(dtype="float32"))
     return found
 
@@ -301,7 +308,7 @@ def test_readers_of_lent_memory_may_read_before_the_answer_is_given(
 
 
 def test_small_blocks_have_their_turns_together() -> None:
-    slots, order = Slots("server-0", 0, raise_it), list[str]()
+    slots, order = Slots("server-0", 0, raise_it, CLOCK), list[str]()
     slots.create(make_plan(dtype="float32"))
     run = slots.line_up({0: partial(order.append, "first")}, nothing)
     both = {0: partial(order.append, "second"), 1: partial(order.append, "third")}
@@ -317,8 +324,8 @@ def test_small_blocks_have_their_turns_together() -> None:
 def test_neighbours_with_rows_share_a_queue_unless_turns_may_meet(
     pace: Async, is_shared: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(slot_queue, "ROW_QUEUES", 2)
-    slots, order = Slots("server-0", 0, raise_it), list[str]()
+    monkeypatch.setattr(slots_module, "ROW_QUEUES", 2)
+    slots, order = Slots("server-0", 0, raise_it, CLOCK), list[str]()
     slots.create(make_plan(pace=pace, dtype="float32"))
 
     def come_meanwhile() -> None:
@@ -330,3 +337,26 @@ def test_neighbours_with_rows_share_a_queue_unless_turns_may_meet(
     assert order == (
         ["slot 4", "slot 2", "slot 3"] if is_shared else ["slot 3", "slot 4", "slot 2"]
     )
+
+
+def test_a_queue_counts_how_long_it_was_busy_and_how_many_waited() -> None:
+    clock = ManualClock()
+    queue = SlotQueue(raise_it, clock)
+    for _ in range(3):
+        queue.place(lambda: clock.advance(2.0), nothing, 0)
+    queue.run()
+    clock.advance(50.0)
+    do(queue, partial(clock.advance, 1.0))
+
+    assert (queue.busy_s, queue.longest) == (7.0, 3)
+
+
+def test_what_a_queue_had_to_do_is_told_by_its_first_slot() -> None:
+    slots = Slots("server-0", 0, raise_it, CLOCK)
+    slots.create(make_plan())
+    first = slots.take_load()
+
+    assert [load.slot for load in first] == sorted({load.slot for load in first})
+    slots.line_up({first[0].slot: nothing}, nothing)()
+    assert [load.longest for load in slots.take_load()] == [1] + [0] * (len(first) - 1)
+    assert not any(load.longest for load in slots.take_load())

@@ -8,10 +8,12 @@ import pytest
 import torch
 
 from paceline.params.dense import OptimizeBlock
-from paceline.server.slots.slots import SlotQueue
+from paceline.server.slots.queue import SlotQueue
 from paceline.server.slots.turns import LEAST_BYTES, SlotRunners
+from paceline.timing import ManualClock
 
 PATIENCE_S = 10.0
+CLOCK = ManualClock()
 
 
 @pytest.fixture
@@ -36,7 +38,7 @@ class Lined:
         self.all_ended = threading.Event()
         self._lock = threading.Lock()  # guards `ran`
         self._turns = turns
-        self._queues = [SlotQueue(raise_it) for _ in turns]
+        self._queues = [SlotQueue(raise_it, CLOCK) for _ in turns]
         for index, slot in enumerate(self._queues):
             slot.place(partial(self._do, index), self._end, 0)
 

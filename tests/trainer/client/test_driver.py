@@ -9,7 +9,7 @@ from paceline.ids import COORDINATOR, Window
 from paceline.messages.data import KeepTracked, Push
 from paceline.messages.shared import Message
 from paceline.messages.trainer import AskRecords, Beat, Beaten, Computed, Records
-from paceline.messages.waits import Wait
+from paceline.messages.waits import Wait, wait_for
 from paceline.trainer.acts import Act, Ask, Collect, Lost, Pause, Post
 from paceline.trainer.client.connections import Courier
 from paceline.trainer.client.driver import Driver, Payload
@@ -63,7 +63,7 @@ def test_what_an_act_computes_is_the_batchs_and_what_it_waits_is_not(
     def act() -> Act[None]:
         job.clock.work(0.25)  # cutting gradients
         yield from ask(QUESTION)
-        yield Pause(0.0, "others")
+        yield Pause(0.0, wait_for("round", "others"))
         job.clock.advance(4.0)  # a server takes so long
         job.clock.work(0.5)  # reading values
 
@@ -74,6 +74,49 @@ def test_what_an_act_computes_is_the_batchs_and_what_it_waits_is_not(
     told = driver.stopwatch.take()
     assert told is not None
     assert told.mean_s == 1.75
+
+
+def test_a_trainers_seconds_are_told_by_what_they_went_into(
+    job: FakeJob, driver: Driver
+) -> None:
+    stopwatch, clock = driver.stopwatch, job.clock
+
+    def takes(role: str, _message: Message) -> bool:
+        clock.advance(2.0 if role == COORDINATOR else 0.5)
+        return True  # that counts as well
+
+    job.lose = takes
+
+    def act() -> Act[None]:
+        yield Ask({"server-0": QUESTION, "server-1": QUESTION})
+        yield Ask({COORDINATOR: QUESTION})
+
+    before = stopwatch.spending.told(clock.now_s())
+    stopwatch.begin()
+    clock.advance(0.25)
+    stopwatch.has_read()
+    clock.advance(4.0)
+    driver.run(act())
+    clock.advance(1.0)
+    stopwatch.end()
+    stopwatch.rest()
+    clock.advance(100.0)  # the script does something else
+
+    told = stopwatch.spending.told(clock.now_s())
+    grown = [new - old for old, new in zip(before, told, strict=True)]
+    assert grown == [0.25, 5.0, 1.0, 2.0]
+
+
+def test_what_lasts_is_told_and_no_second_twice(job: FakeJob, driver: Driver) -> None:
+    stopwatch, clock = driver.stopwatch, job.clock
+    stopwatch.begin()
+    clock.advance(3.0)
+    first = stopwatch.spending.told(clock.now_s())
+    clock.advance(1.0)
+    stopwatch.has_read()
+
+    assert first.read == 3.0
+    assert stopwatch.spending.told(clock.now_s()).read == 4.0
 
 
 def refuse_all(job: FakeJob, error: Exception) -> Driver:

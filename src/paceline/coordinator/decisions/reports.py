@@ -188,6 +188,8 @@ def server_reported(book: Book, asker: Asker, report: ServerReport) -> None:
     info.pid, info.host, info.address = report.pid, report.host, report.address
     info.state = "ready" if report.ready else "restoring"
     book.servers.reports[server] = report
+    if report.load is not None:
+        book.servers.loads[server] = report.load
     if report.broken is not None and state.broken is None:
         book.commit(JobBroken(report.broken))
     if report.timeline == state.timeline:

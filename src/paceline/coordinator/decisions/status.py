@@ -165,6 +165,7 @@ def _processes(book: Book) -> tuple[ProcessStatus, ...]:
         book.durable.incarnations().items(), key=lambda item: item[1]
     ):
         info, wait = book.members.info(incarnation), waiting.get(incarnation)
+        report = book.servers.reports.get(role)
         state = info.state if info else "awaited"
         processes.append(
             ProcessStatus(
@@ -178,6 +179,9 @@ def _processes(book: Book) -> tuple[ProcessStatus, ...]:
                 wait=wait,
                 clock=info.clock if info else 0,
                 records=book.seen.records.get(role, 0),
+                spent=info.spent if info else None,
+                load=book.servers.loads.get(role, ()),
+                counters={} if report is None else report.counters,
             )
         )
     return tuple(processes)

@@ -55,8 +55,6 @@ from paceline.messages.trainer import (
     Beaten,
     BeginStage,
     BuffersKept,
-    Claimed,
-    ClaimOnce,
     Computed,
     FailTask,
     HandBack,
@@ -76,7 +74,7 @@ from paceline.messages.trainer import (
     TrainerRequest,
     UnsharePart,
 )
-from paceline.messages.values import ClaimValues, ValuesSet
+from paceline.messages.values import Claimed, ClaimOnce, ClaimValues, ValuesSet
 from paceline.pace.changing import why_not_same
 from paceline.pace.policy import why_not_beside
 
@@ -267,6 +265,7 @@ def _beat(book: Book, _: Asker, message: Beat) -> Message:
     info.clock = max(info.clock, message.clock)
     info.state = message.state or info.state
     info.wait, info.wait_s = message.wait, book.now
+    info.spent = message.spent or info.spent
     reached = {s: state.servers[s] for s in message.unreached if s in state.servers}
     book.unreached.note(message.incarnation, reached, book.now)
     looks = message.wait is not None and message.wait.kind == "servers"

@@ -16,8 +16,8 @@ from typing import NamedTuple, final
 from paceline.coordinator.durable import Durable
 from paceline.coordinator.durable.outcomes import LossKind
 from paceline.ids import TaskKey
-from paceline.messages.server import MarkEntry, MarksReport, ServerReport
-from paceline.messages.shared import BlockAt
+from paceline.messages.server import MarkEntry, MarksReport, ServerReport, SlotLoad
+from paceline.messages.shared import BlockAt, SpentTime
 from paceline.messages.waits import Wait
 
 GRACE_S = 0.5  # a connection that closes and comes back within this was never lost
@@ -46,6 +46,7 @@ class MemberInfo:
         self.wait_s = 0.0  # when that was told
         self.clock = 0
         self.evaluated = 0  # batches that needed no step
+        self.spent: SpentTime | None = None
 
 
 @final
@@ -126,6 +127,7 @@ class Reports:
     def __init__(self, count: int) -> None:
         """Nothing is told; ``count``: servers of the job."""
         self.reports: dict[str, ServerReport] = {}  # {server id: its last report}
+        self.loads: dict[str, tuple[SlotLoad, ...]] = {}  # {server id: told last}
         self.fences: dict[int, dict[str, tuple[MarkEntry, ...]]] = {}
         self.marks: dict[str, MarksReport] = {}  # {server id: after a return}
         self.to_replace: dict[str, int] = {}  # {role id: pid of its dead process}

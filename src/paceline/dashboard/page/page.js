@@ -35,7 +35,7 @@ function shown(value) {
 
 const STATES = { running: "good", trained: "good", finished: "good", complete: "good", failed: "bad", waiting: "busy" };
 
-function showHead(head, waits, straggler) {
+function showHead({ head, waits, straggler, times }) {
   document.title = `${head.state} - ${head.name}`;
   $("name").textContent = head.name;
   $("state").textContent = head.state;
@@ -52,7 +52,7 @@ function showHead(head, waits, straggler) {
   if (!told && straggler) {
     const advice = straggler.has_backup ? "" : "; sync:backup=1 would not wait";
     const s = straggler, share = Math.round(100 * s.lost_s / s.lasted_s);
-    told = `${s.trainer} came last to ${s.times} of the last ${s.rounds} rounds: ${share} % of their time was waiting for it, ${lasting(s.ever_s)} so far${advice}`;
+    told = `${s.trainer} came last to ${s.times} of the last ${s.rounds} rounds: ${share} % of their time was waiting for it, ${lasting(s.ever_s)} so far${spentMost(times, s.trainer)}${advice}`;
   }
   const is_known = !silent && !head.is_over && head.state !== "not heard of";
   $("answer").textContent = told || (is_known ? "nobody is waited for" : "");
@@ -225,7 +225,7 @@ addEventListener("resize", () => { clearTimeout(pending); pending = setTimeout(r
 
 let beats = 0;
 function show(now, news) {
-  showHead(now.head, now.waits, now.straggler);
+  showHead(now);
   showQueue(now.queue);
   showClocks(now.clocks);
   showRounds(now.rounds, now.head.is_over);

@@ -22,37 +22,31 @@ Waits for nothing. Any thread may run; what lines up does so under the `ServerCo
 import functools
 import logging
 import threading
-from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Final, NamedTuple, final
+from typing import Final, final
 
 import torch
 
-from paceline.errors import RuleFailed
+from paceline.messages.server import SlotLoad
 from paceline.messages.shared import PartPlan, Refusal, TrainerMessage
 from paceline.pace.policy import pushes_per_update
 from paceline.params.bundle import MOST_BYTES, Bundle
 from paceline.params.guarding import is_hogwild
-from paceline.params.published import PublishedValues
 from paceline.params.shard import ParameterShard
 from paceline.server.requests import PartLayout, layout_of
 from paceline.server.requests.contents import PushContents
 from paceline.server.slots.actions import Actions, SlotActions
 from paceline.server.slots.published import LentValues
+from paceline.server.slots.queue import MOST_WAITING, LinedTurns, SlotQueue
 from paceline.server.slots.turns import (
     ROW_QUEUES,
     Action,
-    BesideTurn,
-    Joint,
     Turn,
     one_turn,
 )
+from paceline.timing import Clock
 
 SlotTensors = dict[str, torch.Tensor]  # {name: tensor}, all that a slot holds
-
-# Turns that may wait at a slot, each with the memory of its request: a thousand trainers
-# have a push and what they read behind it on their way at once.
-MOST_WAITING: Final = 4096
 
 DENSE_QUEUE: Final = (
     "isolation=hogwild applies pushes of rows beside each other; its dense parameters are "
@@ -60,167 +54,6 @@ DENSE_QUEUE: Final = (
 )
 
 _log = logging.getLogger("paceline.server")
-
-
-class _Placed(NamedTuple):
-    turn: Turn
-    done: Action  # what follows in the same turn
-    owner: int
-
-
-@final
-class _Lined:
-    """The turns of one decision, and what follows the last of them."""
-
-    def __init__(
-        self,
-        queues: Sequence["SlotQueue"],
-        done: Action,
-        changes: Sequence[PublishedValues],
-        asker: int | None,
-    ) -> None:
-        """None has ended; ``asker`` is a thread that may do itself what follows."""
-        self._queues, self._done, self._changes = queues, done, changes
-        self._lock = threading.Lock()  # guards `_left`
-        self._left = len(queues)
-        self._asker = asker
-        self.is_over = False  # and left to the asker, who alone looks
-
-    def ended(self) -> None:
-        """A turn has ended; do what follows if it was the last."""
-        with self._lock:
-            self._left -= 1
-            if self._left:
-                return
-        for values in self._changes:
-            values.done()
-        if self._asker == threading.get_ident():
-            self.is_over = True
-        else:
-            self._done()
-
-    def run(self) -> bool:
-        """Run all that may start at these slots.
-
-        Returns:
-            Whether all has ended, and what follows is the asker's, who is told at once.
-        """
-        for queue in self._queues:
-            queue.run(self)
-        self._asker = None
-        return self.is_over
-
-    def go_before(self) -> None:
-        """Somebody else is next: do first what was left to the asker."""
-        self.is_over = False
-        self._done()
-
-
-@final
-class SlotQueue:
-    """Turns at one slot.
-
-    Attributes:
-        num_merged: turns that became one with a turn before them.
-    """
-
-    def __init__(
-        self,
-        on_error: Callable[[Exception], None],
-        full: set["SlotQueue"] | None = None,
-    ) -> None:
-        """Be idle; ``on_error`` gets what a turn raises, and the queue goes on.
-
-        ``full``: of all queues that share it, those that are full.
-        """
-        self._on_error = on_error
-        self._full = set() if full is None else full
-        self._lock = threading.Lock()  # guards the fields below; never held in a turn
-        self._placed: deque[_Placed] = deque()
-        self._beside: set[int] = set()  # owners of turns that run beside others
-        self._is_alone = False  # a turn runs alone
-        self.num_merged = 0
-
-    @property
-    def is_full(self) -> bool:
-        """Whether as many turns wait as may; the asker comes again."""
-        return len(self._placed) >= MOST_WAITING
-
-    def place(self, turn: Turn, done: Action, owner: int) -> None:
-        """Take the next place, ``done`` following the turn; `run` must follow once.
-
-        Turns of one owner never run beside each other: what a trainer asks behind its push
-        is read after it.
-        """
-        with self._lock:
-            self._placed.append(_Placed(turn, done, owner))
-            if len(self._placed) >= MOST_WAITING:
-                self._full.add(self)
-
-    def run(self, asked: _Lined | None = None) -> None:
-        """Run all that may start, others' turns too, until nothing may."""
-        while self._placed and (placed := self._next()):
-            turn, has_ended = placed[0].turn, True
-            try:
-                if asked is not None and asked.is_over:
-                    asked.go_before()
-                if isinstance(turn, BesideTurn):
-                    has_ended = turn.attempt()
-                elif isinstance(turn, Joint):
-                    turn.together(
-                        [one.turn.numbers for one in placed if isinstance(one.turn, Joint)]
-                    )
-                else:
-                    turn()
-                if has_ended:
-                    for one in placed:
-                        one.done()
-            except Exception as error:  # noqa: BLE001  (handed to the owner)
-                self._on_error(error)
-                if isinstance(error, RuleFailed):  # whoever waits is told, by `done`
-                    for one in placed:
-                        one.done()
-            finally:
-                self._end(placed[0], has_ended=has_ended)
-
-    def _next(self) -> list[_Placed]:
-        """What is next if it may start; several only if they are one."""
-        with self._lock:
-            if not self._placed or self._is_alone:
-                return []
-            turn, _, owner = self._placed[0]
-            if isinstance(turn, BesideTurn):
-                if owner in self._beside:
-                    return []  # whoever runs that comes by again
-                self._beside.add(owner)
-            elif self._beside:
-                return []  # the last of those that run comes by again
-            else:
-                self._is_alone = True
-            found = [self._placed.popleft()]
-            if isinstance(turn, Joint):
-                while len(found) < turn.most and self._goes_with(turn):
-                    found.append(self._placed.popleft())
-                self.num_merged += len(found) - 1
-            if self._full and not self.is_full:
-                self._full.discard(self)
-            return found
-
-    def _goes_with(self, turn: Joint) -> bool:
-        """Whether the turn that is next now may be one with ``turn``."""
-        following = self._placed[0].turn if self._placed else None
-        return isinstance(following, Joint) and following.kind == turn.kind
-
-    def _end(self, placed: _Placed, *, has_ended: bool) -> None:
-        with self._lock:
-            if isinstance(placed.turn, BesideTurn):
-                self._beside.remove(placed.owner)
-                if not has_ended:
-                    self._placed.appendleft(placed._replace(turn=placed.turn.alone))
-                    if self.is_full:
-                        self._full.add(self)
-            else:
-                self._is_alone = False
 
 
 @final
@@ -236,9 +69,10 @@ class Slots:
     """
 
     def __init__(
-        self, server: str, seed: int, on_error: Callable[[Exception], None]
+        self, server: str, seed: int, on_error: Callable[[Exception], None], clock: Clock
     ) -> None:
         """Be empty; ``on_error`` gets what an action raises, which none should."""
+        self._clock = clock
         self.layouts: dict[int, PartLayout] = {}  # {part: layout}
         self.full: set[SlotQueue] = set()
         self._server, self._seed, self._on_error = server, seed, on_error
@@ -270,7 +104,8 @@ class Slots:
         self.lent[layout.part] = lent
         self._row_leads |= row_leads
         leads = row_leads | {s: self.shard.bundles[s].lead for s in layout.blocks}
-        made = {lead: SlotQueue(self._on_error, self.full) for lead in {*leads.values()}}
+        how_made = (self._on_error, self._clock, self.full)
+        made = {lead: SlotQueue(*how_made) for lead in {*leads.values()}}
         self._queues |= {slot: made[lead] for slot, lead in leads.items()}
         if is_hogwild(plan.spec):
             self._hogwild |= layout.row_slots
@@ -300,6 +135,17 @@ class Slots:
     def num_merged(self) -> int:
         """Pushes that became one update with one before them, over all slots."""
         return sum(queue.num_merged for queue in {*self._queues.values()})
+
+    def take_load(self) -> tuple[SlotLoad, ...]:
+        """Of each queue, by its first slot; how long it was is counted anew from now on."""
+        first: dict[SlotQueue, int] = {}
+        for slot in sorted(self._queues):
+            first.setdefault(self._queues[slot], slot)
+        told = []
+        for queue, slot in first.items():
+            told.append(SlotLoad(slot, round(queue.busy_s, 4), queue.longest))
+            queue.longest = 0
+        return tuple(told)
 
     def retire(self) -> None:
         """Another object takes this one's place: nothing here changes any more."""
@@ -380,7 +226,7 @@ class Slots:
         changed: Iterable[int],
         version: int | None,
         asker: int | None = None,
-    ) -> _Lined:
+    ) -> LinedTurns:
         changes = []
         for part in changed:
             lent = self.lent[part].values
@@ -393,7 +239,7 @@ class Slots:
         for slot, turn in actions.items():
             queue = self._queues[slot]
             turns[queue] = turn if queue not in turns else one_turn(turns[queue], turn)
-        lined = _Lined(tuple(turns), done, changes, asker)
+        lined = LinedTurns(tuple(turns), done, changes, asker)
         ended = lined.ended
         for queue, turn in turns.items():
             queue.place(turn, ended, owner)

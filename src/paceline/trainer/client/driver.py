@@ -29,7 +29,7 @@ from paceline.errors import (
     UsageError,
 )
 from paceline.failpoints import armed, failpoint
-from paceline.ids import COORDINATOR
+from paceline.ids import COORDINATOR, role_kind
 from paceline.messages.data import Push, Pushed
 from paceline.messages.shared import Message
 from paceline.messages.trainer import Beat, Beaten, Computed, Tick
@@ -46,6 +46,7 @@ from paceline.trainer.acts import (
 )
 from paceline.trainer.client.connections import Courier, fail_before
 from paceline.trainer.client.lock_renewal import LockKeeper
+from paceline.trainer.client.spending import OTHERS, SERVERS
 from paceline.trainer.client.stopwatch import Stopwatch
 from paceline.trainer.client.waits import Waits
 from paceline.trainer.protocol import TrainerProtocol
@@ -144,12 +145,14 @@ class Driver:
                 "use it: read data there, train here"
             )
         replies: Replies = {}
-        asking = self._protocol.asking
-        asking.now_s = self.clock.now_s()
+        asking, spending = self._protocol.asking, self.stopwatch.spending
+        asking.now_s, on = self.clock.now_s(), spending.on
+        asking.spent = spending.due(asking.now_s) or asking.spent
         worked_s: float | None = None  # until it asks somebody, it computes all the time
         try:
             wanted = next(act)
             began_s, worked_s = self.clock.now_s(), self.clock.worked_s()
+            spending.turn(_whom(wanted), began_s)
             while True:
                 if isinstance(wanted, Ask):
                     sending = self._send(wanted.calls, attach, aside=wanted.aside)
@@ -168,6 +171,7 @@ class Driver:
                     self._pause(wanted)
                 asking.now_s = self.clock.now_s()
                 wanted = act.send(replies)
+                spending.turn(_whom(wanted), asking.now_s)
         except StopIteration as done:
             self.waits.rests()
             return cast("T", done.value)
@@ -177,7 +181,9 @@ class Driver:
             raise
         finally:
             if worked_s is not None:
-                took_s = self.clock.now_s() - began_s
+                now_s = self.clock.now_s()
+                spending.turn(on, now_s)
+                took_s = now_s - began_s
                 self.stopwatch.waited_s += took_s - (self.clock.worked_s() - worked_s)
 
     def tell_computed(self) -> None:
@@ -218,6 +224,7 @@ class Driver:
             evaluated=protocol.evaluation.evaluated,
             bounded_clock=protocol.asking.bounded_clock,
             unreached=protocol.asking.unreached,
+            spent=self.stopwatch.spending.told(self.clock.now_s()),
         )
         answer = self._call(COORDINATOR, beat, self._timeout_s)
         protocol.asking.pauses |= isinstance(answer, Beaten) and answer.pauses
@@ -357,6 +364,19 @@ class Driver:
             return Lost(str(loss))
         assert isinstance(answer.message, Message)
         return answer.message if sent.landed is None else sent.landed(answer.message)
+
+
+def _whom(wanted: object) -> int:
+    """Who is waited for, as seconds go."""
+    if isinstance(wanted, Pause):
+        is_server = wanted.wait is not None and wanted.wait.kind == "servers"
+        return SERVERS if is_server else OTHERS
+    if isinstance(wanted, Collect):
+        wanted = wanted.posted
+    calls = wanted.calls if isinstance(wanted, Ask | Post) else {}
+    for role in calls:  # the first: those of one question are of one kind
+        return SERVERS if role_kind(role) == "server" else OTHERS
+    return OTHERS
 
 
 def _are_pushes(calls: dict[str, Message]) -> bool:

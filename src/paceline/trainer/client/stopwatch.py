@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import NamedTuple, final
 
 from paceline.timing import Clock
+from paceline.trainer.client.spending import COMPUTE, READ, Spending
 
 MOST_KEPT = 1024  # durations; beyond, every second one is dropped, and so on
 QUANTILES = 21  # the least, the most, and every 5 % between
@@ -35,6 +36,7 @@ class Stopwatch:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._lock = threading.Lock()  # guards all below
+        self.spending = Spending()
         self._began_s: float | None = None
         # How long the trainer has waited for others, in all; the thread that begins and
         # ends batches adds to it.
@@ -47,16 +49,26 @@ class Stopwatch:
 
     def begin(self) -> None:
         """A batch begins to be read."""
+        now_s = self._clock.now_s()
+        self.spending.turn(READ, now_s)
         with self._lock:
-            self._began_s, self._waited_before_s = self._clock.now_s(), self.waited_s
+            self._began_s, self._waited_before_s = now_s, self.waited_s
+
+    def has_read(self) -> None:
+        """It has been read, and is computed."""
+        self.spending.turn(COMPUTE, self._clock.now_s())
+
+    def rest(self) -> None:
+        """The loop is over, or left."""
+        self.spending.turn(None, self._clock.now_s())
 
     def end(self) -> None:
         """The batch that was begun has been computed."""
         with self._lock:
             if self._began_s is None:
                 return
-            waited_s = self.waited_s - self._waited_before_s
-            taken_s = max(0.0, self._clock.now_s() - self._began_s - waited_s)
+            waited_s, now_s = self.waited_s - self._waited_before_s, self._clock.now_s()
+            taken_s = max(0.0, now_s - self._began_s - waited_s)
             self._total_s += taken_s
             if self._batches % self._every == 0:
                 self._kept.append(taken_s)

@@ -147,6 +147,7 @@ def deliver(
                 continue
             let_rest(carrier.numbers.values())
             carrier.steps.deliver(found.key)
+            stopwatch.has_read()
             if hands is None:
                 yield data
             else:
@@ -155,6 +156,7 @@ def deliver(
                 end_batch(carrier)
             stopwatch.end()
     finally:
+        stopwatch.rest()
         end_loop(carrier, changes, reader, is_over=is_over)
 
 

@@ -117,6 +117,7 @@ class TickSender:
             next_lease=wants_lease,
             clock=clock,
             refused=untold.refused,
+            spent=self._asking.take_spent(),
         )
 
     def post(self, part: SharedPart, tick: Tick) -> Act[Post]:

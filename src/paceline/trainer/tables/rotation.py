@@ -201,11 +201,13 @@ class RotationLoop:
                 self._look_ahead()
                 began_s = self._clock.now_s()
                 carrier.stopwatch.begin()
+                carrier.stopwatch.has_read()
                 yield cell
                 carrier.stopwatch.end()
                 self.computed_s += self._clock.now_s() - began_s
                 began_s = self._end(found, last, cell)
         finally:
+            carrier.stopwatch.rest()
             self._take_ahead()
             self._ahead.close()
             self._peers.clear()

@@ -1,0 +1,177 @@
+"""What the last minute went into: trainers' time, and servers' load by slot.
+
+Processes tell sums that only grow, from zero again when another takes a place; what is
+shown is how much they have grown.
+
+Pure: time is an argument.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+from typing import Any, NamedTuple, final
+
+from paceline.messages.watching import ProcessStatus
+
+SPAN_S = 60.0
+EVERY_S = 5.0  # between two sums that are kept
+MOST_SHOWN = 12  # trainers; of more, those that wait least, and the mean of all
+MOST_CELLS = 64  # of a server; of more slots, neighbors are one
+
+BYTES = {"gradient_bytes_sent": 0, "value_bytes_sent": 1}  # {counter of a part: place}
+
+Sums = tuple[float, ...]
+
+
+class MinuteSum(NamedTuple):
+    """How much a sum has grown, in so many seconds."""
+
+    grown: Sums
+    lasted_s: float
+
+
+@final
+class LastMinute:
+    """Sums by name, as they were within the last minute."""
+
+    def __init__(self) -> None:
+        self._kept: deque[tuple[float, dict[str, Sums]]] = deque()
+        self._last: tuple[float, dict[str, Sums]] = (0.0, {})
+
+    def note(self, sums: dict[str, Sums], now_s: float) -> None:
+        """Take note of all that are there now."""
+        self._last = (now_s, sums)
+        if not self._kept or now_s - self._kept[-1][0] >= EVERY_S:
+            self._kept.append(self._last)
+        while len(self._kept) > 1 and now_s - self._kept[1][0] >= SPAN_S:
+            self._kept.popleft()
+
+    def of(self, name: str) -> MinuteSum | None:
+        """How much one has grown; None until it has been seen twice."""
+        now_s, sums = self._last
+        then = next(((s, old[name]) for s, old in self._kept if name in old), None)
+        if then is None or name not in sums or now_s <= then[0]:
+            return None
+        first_s, before = then
+        new = sums[name]
+        if any(b > n for b, n in zip(before, new, strict=True)):
+            return MinuteSum(new, now_s - first_s)  # another process, which began at 0
+        return MinuteSum(
+            tuple(n - b for b, n in zip(before, new, strict=True)), now_s - first_s
+        )
+
+
+@final
+class Loads:
+    """What processes of a job have told of their time and their load."""
+
+    def __init__(self) -> None:
+        self._minute = LastMinute()
+        self._longest: dict[str, deque[tuple[float, int]]] = {}  # {slot: as it was told}
+
+    def note(self, processes: Sequence[ProcessStatus], now_s: float) -> None:
+        """Take note of a status."""
+        sums: dict[str, Sums] = {}
+        for one in processes:
+            if one.spent is not None:
+                sums[one.id] = tuple(one.spent)
+            if one.role != "server":
+                continue
+            sums[one.id] = bytes_of(one.counters)
+            for slot in one.load:
+                name = f"{one.id}/{slot.slot}"
+                sums[name] = (slot.busy_s,)
+                longest = self._longest.setdefault(name, deque())
+                longest.append((now_s, slot.longest))
+                while now_s - longest[0][0] > SPAN_S:
+                    longest.popleft()
+        self._minute.note(sums, now_s)
+        self._longest = {
+            name: self._longest[name] for name in self._longest if name in sums
+        }
+
+    def times(self, processes: Sequence[ProcessStatus]) -> dict[str, Any]:
+        """Shares of each trainer's time: to read, to compute, for servers, for others.
+
+        Of very many, those that wait least for others, who wait for them; with the mean of
+        all. The shares of one are of its last minute, and add up to 1 unless its script did
+        something else.
+        """
+        shares = {
+            one.id: [round(s / told.lasted_s, 4) for s in told.grown]
+            for one in processes
+            if one.spent is not None and (told := self._minute.of(one.id)) is not None
+        }
+        if not shares:
+            return {"of": {}, "number": 0}
+        shown, number = shares, len(shares)
+        if number > MOST_SHOWN:
+            order = sorted(shares, key=lambda name: shares[name][3])[:MOST_SHOWN]
+            shown = {name: shares[name] for name in shares if name in order}
+        columns = zip(*shares.values(), strict=True)
+        mean = [round(sum(column) / number, 4) for column in columns]
+        return {"of": shown, "number": number, "mean": mean}
+
+    def servers(self, processes: Sequence[ProcessStatus]) -> list[dict[str, Any]]:
+        """For each server: its slots, with the share of time that they were busy."""
+        return [self._server(one) for one in processes if one.role == "server" and one.load]
+
+    def _server(self, server: ProcessStatus) -> dict[str, Any]:
+        cells, busy = [], 0.0
+        for slot in server.load:
+            name = f"{server.id}/{slot.slot}"
+            told = self._minute.of(name)
+            share = 0.0 if told is None else told.grown[0] / told.lasted_s
+            busy += share
+            longest = max((number for _, number in self._longest[name]), default=0)
+            cells.append([slot.slot, share, longest])
+        told = self._minute.of(server.id)
+        rates = (0.0, 0.0) if told is None else [n / told.lasted_s for n in told.grown]
+        return {
+            "id": server.id,
+            "busy": round(busy, 4),
+            "longest": max(longest for _, _, longest in cells),
+            "cells": _fewer(cells),
+            "in_per_s": round(rates[0]),
+            "out_per_s": round(rates[1]),
+        }
+
+
+def bytes_of(counters: dict[str, int]) -> tuple[float, float]:
+    """Bytes of numbers that a server was sent, and has sent, of all parts."""
+    found = [0, 0]
+    for name, number in counters.items():
+        place = BYTES.get(name.partition(".")[2])
+        if place is not None:
+            found[place] += number
+    return found[0], found[1]
+
+
+def _fewer(cells: list[list[Any]]) -> list[list[Any]]:
+    """As many as are shown: of neighbors the one that has most to do."""
+    many = -(-len(cells) // MOST_CELLS)
+    groups = [cells[n : n + many] for n in range(0, len(cells), many)]
+    return [
+        [slot, round(share, 4), max(cell[2] for cell in group)]
+        for group in groups
+        for slot, share, _ in [max(group, key=lambda cell: cell[1])]
+    ]
+
+
+def hosts_of(processes: Sequence[ProcessStatus]) -> list[dict[str, Any]]:
+    """Which roles are on which machine, if there are several; the first by name."""
+    by_host: dict[str, list[ProcessStatus]] = {}
+    for one in processes:
+        if one.host:
+            by_host.setdefault(one.host, []).append(one)
+    if len(by_host) < 2:
+        return []
+    return [
+        {
+            "host": host,
+            "servers": [one.id for one in there if one.role == "server"],
+            "trainers": [one.id for one in there if one.role == "trainer"],
+            "others": [one.id for one in there if one.role not in {"server", "trainer"}],
+            "waiting": sum(one.state == "waiting" for one in there),
+        }
+        for host, there in sorted(by_host.items())
+    ]

@@ -1,0 +1,77 @@
+// What the last minute went into: trainers' time, servers' slots; and which roles are on which machine.
+"use strict";
+const KINDS = [["read", "reads"], ["compute", "computes"], ["servers", "waits for servers"], ["others", "waits for others"]];
+const percent = (share) => `${Math.round(100 * share)} %`;
+const bytes = new Intl.NumberFormat("en", { notation: "compact", style: "unit", unit: "byte", unitDisplay: "narrow", maximumSignificantDigits: 3 });
+
+// What most of a trainer's own time goes into, in words; empty if that is not known.
+function spentMost(times, trainer) {
+  const shares = times && times.of[trainer];
+  if (!shares) return "";
+  const own = shares.slice(0, 3), most = own.indexOf(Math.max(...own));
+  return own[most] > 0 ? `; it ${KINDS[most][1]} ${percent(own[most])} of its time` : "";
+}
+
+function showTimes(times) {
+  const rows = Object.entries(times.of);
+  $("s-times").hidden = !rows.length;
+  if (!rows.length) return;
+  if (times.number > rows.length) rows.unshift([`${number.format(times.number)} (mean)`, times.mean]);
+  const left = 90, right = 104, width = room("times"), step = 20, svg = picture(width, step * rows.length, "what trainers' time went into");
+  const named = (shares) => KINDS.map(([, verb], n) => `${verb} ${percent(shares[n])}`).join(", ");
+  rows.forEach(([name, shares], n) => {
+    const y = step * n, bar = draw("g", {});
+    bar.append(draw("title", {}, `${name} ${named(shares)}`), draw("rect", { x: left, y: y + 2, width: width - left - right, height: 12, class: "on-none" }));
+    let at = left;
+    KINDS.forEach(([kind], k) => {
+      const wide = Math.min((width - left - right) * shares[k], width - right - at);
+      if (wide > 0.3) bar.append(draw("rect", { x: at, y: y + 2, width: wide, height: 12, class: `on-${kind}` }));
+      at += Math.max(0, wide);
+    });
+    svg.append(draw("text", { x: 0, y: y + 12 }, name), bar, draw("text", { x: width, y: y + 12, class: "soft", "text-anchor": "end" }, `waits ${percent(shares[2] + shares[3])}`));
+  });
+  const legend = make("p", undefined, "legend");
+  for (const [kind, verb] of KINDS) {
+    const swatch = draw("svg", { viewBox: "0 0 10 10", "aria-hidden": "true" });
+    swatch.append(draw("rect", { width: 10, height: 10, class: `on-${kind}` }));
+    const one = make("span");
+    one.append(swatch, verb);
+    legend.append(one);
+  }
+  $("times").replaceChildren(legend, svg);
+}
+
+function showServers(servers) {
+  $("s-servers").hidden = !servers.length;
+  if (!servers.length) return;
+  const left = 90, width = room("servers"), step = 42, svg = picture(width, step * servers.length - 4, "how busy each server's slots were");
+  servers.forEach((one, n) => {
+    const y = step * n, wide = (width - left) / one.cells.length, gap = wide > 6 ? 2 : wide > 3 ? 1 : 0;
+    svg.append(draw("text", { x: 0, y: y + 13 }, one.id));
+    one.cells.forEach(([slot, share, longest], k) => {
+      const cell = draw("g", {}), place = { x: left + wide * k, y: y + 1, width: Math.max(0.5, wide - gap), height: 16 };
+      // The root: that a slot has something to do is seen, too.
+      cell.append(draw("rect", { ...place, class: "cell" }), draw("rect", { ...place, class: "hot", "fill-opacity": Math.sqrt(Math.min(1, share)).toFixed(3) }));
+      cell.append(draw("title", {}, `slot ${slot}: busy for ${percent(share)} of the time, at most ${longest} waited`));
+      svg.append(cell);
+    });
+    svg.append(draw("text", { x: left, y: y + 32, class: "soft" }, `busy ${percent(one.busy)}, queue ${one.longest}, in ${bytes.format(one.in_per_s)}/s, out ${bytes.format(one.out_per_s)}/s`));
+  });
+  $("servers").replaceChildren(svg);
+}
+
+function showHosts(hosts) {
+  $("s-hosts").hidden = !hosts.length;
+  const few = (names) => names.length > 8 ? `${names.slice(0, 8).join(", ")} and ${number.format(names.length - 8)} more` : names.join(", ");
+  $("hosts").replaceChildren(...hosts.map((one) => {
+    const row = make("tr");
+    row.append(make("td", one.host), make("td", few([...one.others, ...one.servers])), make("td", few(one.trainers)), make("td", one.waiting ? number.format(one.waiting) : "", "n"));
+    return row;
+  }));
+}
+
+document.addEventListener("beat", ({ detail: now }) => {
+  showTimes(now.times);
+  showServers(now.servers);
+  showHosts(now.hosts);
+});

@@ -1,0 +1,47 @@
+"""What is told now and then, and shown of a status: trainers' time, servers' load."""
+
+from paceline.config import Async
+from paceline.messages.server import SlotLoad
+from paceline.messages.shared import Lease, SpentTime
+from paceline.messages.trainer import Beat
+from paceline.messages.watching import AskStatus, JobStatus, ProcessStatus
+from paceline.parking import PARK_S
+from tests.coordinator.conftest import Job
+
+SPENT = SpentTime(0.5, 2.0, 1.0, 0.25)
+
+
+def stands(job: Job, role: str) -> ProcessStatus:
+    status = job.get("observer", AskStatus())
+    assert isinstance(status, JobStatus)
+    [found] = [one for one in status.processes if one.id == role]
+    return found
+
+
+def test_what_a_trainers_time_went_into_comes_with_ticks_and_beats() -> None:
+    job = Job(pace=Async())
+    job.open("trainer-0")
+    lease = job.lease("trainer-0")
+    assert isinstance(lease, Lease)
+    assert stands(job, "trainer-0").spent is None
+
+    job.tick("trainer-0", lease, 0, 0, spent=SPENT)
+    job.tick("trainer-0", lease, 1, 1)
+    assert stands(job, "trainer-0").spent == SPENT
+
+    more = SPENT._replace(others=9.0)
+    job.get("trainer-0", Beat(**job.who("trainer-0"), clock=1, spent=more))
+    assert stands(job, "trainer-0").spent == more
+
+
+def test_a_servers_load_is_as_it_was_told_last() -> None:
+    job = Job(pace=Async())
+    job.open("trainer-0")
+    server = job.servers[0]
+    load = (SlotLoad(0, 1.5, 4), SlotLoad(3, 0.0, 0))
+    for told in (load, None):
+        server.load = told
+        job.wait(2 * PARK_S)
+        job.serve()
+
+    assert stands(job, "server-0").load == load

@@ -129,16 +129,14 @@ def test_which_roles_are_where_is_told_if_there_are_several_hosts() -> None:
     assert hosts_of(there) == [
         {
             "host": "b",
-            "servers": [],
-            "trainers": ["trainer-2"],
-            "others": [],
+            "others": "",
+            "trainers": "trainer-2",
             "waiting": 1,
         },
         {
             "host": "host",
-            "servers": ["server-0"],
-            "trainers": ["trainer-0"],
-            "others": [],
+            "others": "server-0",
+            "trainers": "trainer-0",
             "waiting": 0,
         },
     ]

@@ -7,8 +7,8 @@ import torch
 
 import paceline
 
-NUM_RECORDS = 2_000_000
-STEP_S = 0.02
+NUM_RECORDS = int(os.environ.get("UNEVEN_RECORDS", "2_000_000"))
+STEP_S = float(os.environ.get("UNEVEN_STEP_S", "0.02"))
 
 session = paceline.connect()
 torch.manual_seed(0)

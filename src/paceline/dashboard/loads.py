@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any, NamedTuple, final
 
+from paceline.messages.waits import MOST_NAMED, listed
 from paceline.messages.watching import ProcessStatus
 
 SPAN_S = 60.0
@@ -112,23 +113,25 @@ class Loads:
         return {"of": shown, "number": number, "mean": mean}
 
     def servers(self, processes: Sequence[ProcessStatus]) -> list[dict[str, Any]]:
-        """For each server: its slots, with the share of time that they were busy."""
+        """For each server: its slots, with the share of time that they were busy.
+
+        ``busy`` and ``longest`` are of the one that has most to do.
+        """
         return [self._server(one) for one in processes if one.role == "server" and one.load]
 
     def _server(self, server: ProcessStatus) -> dict[str, Any]:
-        cells, busy = [], 0.0
+        cells = []
         for slot in server.load:
             name = f"{server.id}/{slot.slot}"
             told = self._minute.of(name)
             share = 0.0 if told is None else told.grown[0] / told.lasted_s
-            busy += share
             longest = max((number for _, number in self._longest[name]), default=0)
             cells.append([slot.slot, share, longest])
         told = self._minute.of(server.id)
         rates = (0.0, 0.0) if told is None else [n / told.lasted_s for n in told.grown]
         return {
             "id": server.id,
-            "busy": round(busy, 4),
+            "busy": round(max(share for _, share, _ in cells), 4),
             "longest": max(longest for _, _, longest in cells),
             "cells": _fewer(cells),
             "in_per_s": round(rates[0]),
@@ -144,6 +147,10 @@ def bytes_of(counters: dict[str, int]) -> tuple[float, float]:
         if place is not None:
             found[place] += number
     return found[0], found[1]
+
+
+def _few(names: list[str]) -> str:
+    return listed(names[:MOST_NAMED], len(names)) if names else ""
 
 
 def _fewer(cells: list[list[Any]]) -> list[list[Any]]:
@@ -168,9 +175,8 @@ def hosts_of(processes: Sequence[ProcessStatus]) -> list[dict[str, Any]]:
     return [
         {
             "host": host,
-            "servers": [one.id for one in there if one.role == "server"],
-            "trainers": [one.id for one in there if one.role == "trainer"],
-            "others": [one.id for one in there if one.role not in {"server", "trainer"}],
+            "others": _few([one.id for one in there if one.role != "trainer"]),
+            "trainers": _few([one.id for one in there if one.role == "trainer"]),
             "waiting": sum(one.state == "waiting" for one in there),
         }
         for host, there in sorted(by_host.items())

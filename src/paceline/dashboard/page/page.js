@@ -141,10 +141,13 @@ function showRounds(rounds, is_over) {
   shown.forEach((name, n) => {
     svg.append(draw("text", { x: 0, y: 13 + step * n }, name), draw("line", { x1: left, x2: width, y1: 9 + step * n, y2: 9 + step * n, class: "axis" }));
   });
-  for (const [came, last] of rounds) {
+  for (const [came, last] of rounds) {  // a dot is a line without length: one path has all of a round
+    let early = "", late = "";
     shown.forEach((name, n) => {
-      if (name in came) svg.append(draw("circle", { cx: at(came[name]), cy: 9 + step * n, r: 3.2, class: name === last ? "last" : "early" }));
+      const dot = name in came ? `M${at(came[name]).toFixed(1)} ${9 + step * n}h0` : "";
+      if (name === last) late += dot; else early += dot;
     });
+    svg.append(draw("path", { d: early, class: "early" }), draw("path", { d: late, class: "last" }));
   }
   svg.append(draw("text", { x: left, y: height - 4, class: "soft" }, "0 ms"),
     draw("text", { x: at(most), y: height - 4, class: "soft", "text-anchor": "middle" }, `${number.format(1000 * most)} ms`));

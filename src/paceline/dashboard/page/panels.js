@@ -48,24 +48,24 @@ function showServers(servers) {
   servers.forEach((one, n) => {
     const y = step * n, wide = (width - left) / one.cells.length, gap = wide > 6 ? 2 : wide > 3 ? 1 : 0;
     svg.append(draw("text", { x: 0, y: y + 13 }, one.id));
+    svg.append(draw("path", { d: one.cells.map((_, k) => `M${(left + wide * k).toFixed(1)} ${y + 1}h${Math.max(0.5, wide - gap).toFixed(1)}v16h${-Math.max(0.5, wide - gap).toFixed(1)}z`).join(""), class: "cell" }));
     one.cells.forEach(([slot, share, longest], k) => {
-      const cell = draw("g", {}), place = { x: left + wide * k, y: y + 1, width: Math.max(0.5, wide - gap), height: 16 };
       // The root: that a slot has something to do is seen, too.
-      cell.append(draw("rect", { ...place, class: "cell" }), draw("rect", { ...place, class: "hot", "fill-opacity": Math.sqrt(Math.min(1, share)).toFixed(3) }));
+      const seen = Math.sqrt(Math.min(1, share)).toFixed(3);
+      const cell = draw("rect", { x: left + wide * k, y: y + 1, width: Math.max(0.5, wide - gap), height: 16, class: "hot", "fill-opacity": seen });
       cell.append(draw("title", {}, `slot ${slot}: busy for ${percent(share)} of the time, at most ${longest} waited`));
       svg.append(cell);
     });
-    svg.append(draw("text", { x: left, y: y + 32, class: "soft" }, `busy ${percent(one.busy)}, queue ${one.longest}, in ${bytes.format(one.in_per_s)}/s, out ${bytes.format(one.out_per_s)}/s`));
+    svg.append(draw("text", { x: left, y: y + 32, class: "soft" }, `busiest slot ${percent(one.busy)}, at most ${one.longest} waited, in ${bytes.format(one.in_per_s)}/s, out ${bytes.format(one.out_per_s)}/s`));
   });
   $("servers").replaceChildren(svg);
 }
 
 function showHosts(hosts) {
   $("s-hosts").hidden = !hosts.length;
-  const few = (names) => names.length > 8 ? `${names.slice(0, 8).join(", ")} and ${number.format(names.length - 8)} more` : names.join(", ");
   $("hosts").replaceChildren(...hosts.map((one) => {
     const row = make("tr");
-    row.append(make("td", one.host), make("td", few([...one.others, ...one.servers])), make("td", few(one.trainers)), make("td", one.waiting ? number.format(one.waiting) : "", "n"));
+    row.append(make("td", one.host), make("td", one.others), make("td", one.trainers), make("td", one.waiting ? number.format(one.waiting) : "", "n"));
     return row;
   }));
 }

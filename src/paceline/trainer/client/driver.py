@@ -29,7 +29,7 @@ from paceline.errors import (
     UsageError,
 )
 from paceline.failpoints import armed, failpoint
-from paceline.ids import COORDINATOR, role_kind
+from paceline.ids import COORDINATOR
 from paceline.messages.data import Push, Pushed
 from paceline.messages.shared import Message
 from paceline.messages.trainer import Beat, Beaten, Computed, Tick
@@ -43,6 +43,7 @@ from paceline.trainer.acts import (
     Pause,
     Post,
     Replies,
+    Wanted,
 )
 from paceline.trainer.client.connections import Courier, fail_before
 from paceline.trainer.client.lock_renewal import LockKeeper
@@ -366,16 +367,16 @@ class Driver:
         return answer.message if sent.landed is None else sent.landed(answer.message)
 
 
-def _whom(wanted: object) -> int:
-    """Who is waited for, as seconds go."""
+def _whom(wanted: Wanted) -> int:
+    """Who is waited for, as seconds go; several times a step."""
     if isinstance(wanted, Pause):
         is_server = wanted.wait is not None and wanted.wait.kind == "servers"
         return SERVERS if is_server else OTHERS
-    if isinstance(wanted, Collect):
-        wanted = wanted.posted
-    calls = wanted.calls if isinstance(wanted, Ask | Post) else {}
+    if isinstance(wanted, ForgetPosted):
+        return OTHERS
+    calls = wanted.posted.calls if isinstance(wanted, Collect) else wanted.calls
     for role in calls:  # the first: those of one question are of one kind
-        return SERVERS if role_kind(role) == "server" else OTHERS
+        return SERVERS if role.startswith("server-") else OTHERS
     return OTHERS
 
 

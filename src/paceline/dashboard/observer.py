@@ -20,7 +20,7 @@ import msgspec
 from paceline.dashboard.asks import JobAsks
 from paceline.dashboard.metrics import exposition
 from paceline.dashboard.picture import Picture
-from paceline.dashboard.tail import Tail
+from paceline.watch.tail import Tail
 from paceline.errors import PacelineError, UsageError
 from paceline.launch.job import (
     OBSERVER,

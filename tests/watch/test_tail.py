@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from paceline.watch.tail import Tail
 from paceline.events import EventLog
+from paceline.watch.tail import Tail
 
 
 def names(tail: Tail) -> list[str]:

@@ -139,7 +139,7 @@ def tracking(folder: Path, tool: str) -> subprocess.Popen[str]:
 
 def found(folder: Path, tool: str) -> Found:
     numbers = READERS[tool][1](folder)
-    return [number for number in numbers if number[1] == "loss"]
+    return sorted(number for number in numbers if number[1] == "loss")
 
 
 def close_to(logged: Found) -> list[Any]:

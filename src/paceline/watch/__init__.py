@@ -8,5 +8,6 @@
     progress   the progress bar, or a plain line every few seconds
     tail       the lines of an event log as they come
     history    ``events.jsonl`` as curves and marks (pure)
+    trace      ``events.jsonl`` as a trace for Perfetto (pure)
     draw       the curves and marks as a picture
 """

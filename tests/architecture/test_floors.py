@@ -26,7 +26,7 @@ FLOORS = (
     ("pace",),
     ("coordinator", "trainer", "server", "watch"),
     ("launch",),
-    ("testing", "forecast", "dashboard"),
+    ("testing", "forecast", "dashboard", "trackers"),
     ("cli",),
     ("",),  # paceline itself
 )

@@ -21,7 +21,7 @@ from paceline.watch.summary import EXIT_CODES, Ending
 COMMANDS = (
     *("run", "host", "role", "status", "logs", "scale", "pace", "interrupt"),
     *("draw", "dashboard", "report", "simulate", "checkpoint", "doctor", "script"),
-    "manifests",
+    *("manifests", "track", "trace", "stacks"),
 )
 _MODULES = {
     **{name: f"elsewhere.{name}" for name in ("host", "doctor", "manifests", "script")},

@@ -12,7 +12,6 @@
     lanes      who was there, and what happened                              (pure)
     loads      what the last minute went into; which roles are where        (pure)
     series     numbers over time, as many as a screen has dots               (pure)
-    tail       the lines of an event log as they come
     page/      what a browser gets: HTML, style, script, and uPlot (MIT)
 
 It is a process of its own: a page that is open costs the coordinator one question a second.

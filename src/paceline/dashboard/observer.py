@@ -20,7 +20,6 @@ import msgspec
 from paceline.dashboard.asks import JobAsks
 from paceline.dashboard.metrics import exposition
 from paceline.dashboard.picture import Picture
-from paceline.dashboard.tail import Tail
 from paceline.errors import PacelineError, UsageError
 from paceline.launch.job import (
     OBSERVER,
@@ -34,6 +33,7 @@ from paceline.launch.job import (
 from paceline.messages.shared import Refusal
 from paceline.messages.watching import AskStatus, JobStatus
 from paceline.timing import Clock, wall_time_s
+from paceline.watch.tail import Tail
 
 EVERY_S = 1.0
 LOOK_EVERY_S = 0.2

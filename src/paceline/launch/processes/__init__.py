@@ -8,6 +8,7 @@
     group                a trainer of several processes
     parent, exits        what the kernel is asked for, and tells
     signals              being asked to stop, or to leave
+    stacks               where threads stand, for who asks
 
 What needs torch loads when it is asked for.
 """
@@ -28,6 +29,12 @@ from paceline.launch.processes.parent import (
 from paceline.launch.processes.process import Child, Watched, end_all, wait_any
 from paceline.launch.processes.role import open_coordinator, open_server
 from paceline.launch.processes.signals import Interrupts, LeaveNotice, Signals
+from paceline.launch.processes.stacks import (
+    Frame,
+    ProcessStacks,
+    roles_with_stacks,
+    wait_stacks,
+)
 from paceline.lazy_names import loader
 
 if TYPE_CHECKING:

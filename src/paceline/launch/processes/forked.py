@@ -43,11 +43,12 @@ from paceline.errors import (
     StoreFull,
     why_full,
 )
-from paceline.launch.job import ROLE, THREADS
+from paceline.launch.job import GROUP_INDEX, ROLE, THREADS, read_place
 from paceline.launch.processes.exits import exit_code_of
 from paceline.launch.processes.group import open_group, wait_group
 from paceline.launch.processes.parent import die_with_parent, name_process
 from paceline.launch.processes.role import run_role
+from paceline.launch.processes.stacks import offer_stacks
 from paceline.transport.frames import CONTROL_LIMITS
 from paceline.transport.streams import FrameChannel
 
@@ -231,9 +232,11 @@ def _run(request: Fork, server: int) -> None:
     if request.script:
         die_with_parent(server, signal.SIGKILL)
         open_group()
+        _offer_stacks()
         arguments = [os.fsdecode(argument) for argument in request.script]
         (run_module if request.is_module else run_script)(arguments)
         return
+    _offer_stacks()
     try:
         run_role(server)
     except StoreFull as error:
@@ -241,6 +244,12 @@ def _run(request: Fork, server: int) -> None:
         sys.exit(DISK_EXIT_CODE)
     except PacelineError as error:
         sys.exit(f"{type(error).__name__}: {error}")
+
+
+def _offer_stacks() -> None:
+    if (place := read_place(os.environ)) is not None:
+        rank = os.environ.get(GROUP_INDEX, "0")
+        offer_stacks(place.sockets, place.role if rank == "0" else f"{place.role}.{rank}")
 
 
 def _run_to_status(request: Fork, server: int) -> int:

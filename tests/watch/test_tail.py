@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from paceline.dashboard.tail import Tail
 from paceline.events import EventLog
+from paceline.watch.tail import Tail
 
 
 def names(tail: Tail) -> list[str]:
@@ -53,3 +53,38 @@ def test_what_was_moved_before_is_read_first(tmp_path: Path) -> None:
 
     assert "EventsMoved" in read
     assert [name for name in read if name != "EventsMoved"][-1] == "e5"
+
+
+def test_a_log_is_read_on_from_a_place_also_behind_where_it_moved(tmp_path: Path) -> None:
+    path = tmp_path / "events.jsonl"
+    log = EventLog(path, most_bytes=200)
+    read, place = [], None
+    for n in range(40):
+        log.write(f"e{n}", {})
+        if n % 3 == 0:
+            tail = Tail(path, place)
+            while found := names(tail):
+                read += found
+            assert not tail.has_gap
+            place = tail.place
+            tail.close()
+    log.close()
+
+    assert [name for name in read if name != "EventsMoved"] == [f"e{n}" for n in range(40)]
+
+
+def test_a_place_in_a_log_that_is_gone_is_told_and_what_is_there_is_read(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "events.jsonl"
+    path.write_bytes(b'{"event":"a"}\n{"event":"b"}\n')
+    gone = Tail(path)
+    gone.read()
+    path.write_bytes(b'{"event":"c"}\n')
+
+    tail = Tail(path, gone.place)
+
+    assert names(tail) == ["c"]
+    assert tail.has_gap
+    tail.close()
+    gone.close()

@@ -1,0 +1,126 @@
+"""The lines of an ``events.jsonl`` as they come, and behind the place where it moves on.
+
+Waits: for the file system. One thread.
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import IO, Any, final
+
+import msgspec
+import xxhash
+
+from paceline.events import older
+
+MOST_AT_ONCE = 4 << 20  # bytes: a page is told in between
+_HEAD = 4096  # of a file's first line: enough to know it by
+
+
+class LogPlace(msgspec.Struct, frozen=True):
+    """How far a log has been read.
+
+    Attributes:
+        file: what its first line comes to, by which a file is known, also after a copy.
+        at: how many of its bytes are read, all of them whole lines.
+    """
+
+    file: str
+    at: int
+
+
+@final
+class Tail:
+    """Reads a log from its beginning, or from a place, as far as there are whole lines."""
+
+    def __init__(self, path: Path, place: LogPlace | None = None) -> None:
+        """Nothing is read; the file need not be there yet.
+
+        If the file of ``place`` is gone, what is there is read from its beginning, since
+        all of it is newer; `has_gap` says so.
+        """
+        self.has_gap = False  # lines behind the place are gone unread
+        self._path, self._sought = path, place
+        self._file: IO[bytes] | None = None
+        self._name = ""  # what the first line of the open file comes to
+        self._at = 0  # bytes of it that were read as whole lines
+        self._rest = b""
+
+    def read(self) -> list[dict[str, Any]]:
+        """What has come since; lines that cannot be read are left out."""
+        found = list(self._lines())
+        events = []
+        for line in found:
+            try:
+                events.append(msgspec.json.decode(line, type=dict[str, Any]))
+            except msgspec.DecodeError:
+                continue
+        return events
+
+    @property
+    def place(self) -> LogPlace | None:
+        """Behind the last line that was read; None: nothing was."""
+        if self._file is None:
+            return self._sought
+        return LogPlace(self._name, self._at) if self._at else None
+
+    def close(self) -> None:
+        """Read nothing more."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def _lines(self) -> Iterator[bytes]:
+        if self._file is None and not self._open_first():
+            return
+        assert self._file is not None
+        read = self._file.read(MOST_AT_ONCE)
+        if not read and self._has_moved():
+            self._file.close()
+            self._turn_to(self._path.open("rb"))
+            read = self._file.read(MOST_AT_ONCE)
+        *lines, self._rest = (self._rest + read).split(b"\n")
+        self._at += sum(map(len, lines)) + len(lines)
+        if lines and not self._name:
+            self._name = _name_of(self._file)
+        yield from lines
+
+    def _open_first(self) -> bool:
+        files = []
+        for path in (older(self._path), self._path):
+            with suppress(FileNotFoundError):
+                files.append(path.open("rb"))
+        if not files:
+            return False
+        chosen, at = files[0], 0
+        if self._sought is not None:
+            known = [file for file in files if _name_of(file) == self._sought.file]
+            self.has_gap = not known
+            if known:
+                chosen, at = known[0], self._sought.at
+        for file in files:
+            if file is not chosen:
+                file.close()
+        self._turn_to(chosen, at)
+        return True
+
+    def _turn_to(self, file: IO[bytes], at: int = 0) -> None:
+        file.seek(at)
+        self._file, self._at, self._rest = file, at, b""
+        self._name = _name_of(file) if at else ""
+
+    def _has_moved(self) -> bool:
+        """Whether another file lies where the one that is read was."""
+        assert self._file is not None
+        try:
+            there = self._path.stat()
+        except FileNotFoundError:
+            return False
+        own = os.fstat(self._file.fileno())
+        return (own.st_ino, own.st_dev) != (there.st_ino, there.st_dev)
+
+
+def _name_of(file: IO[bytes]) -> str:
+    head = os.pread(file.fileno(), _HEAD, 0).partition(b"\n")[0]
+    return xxhash.xxh3_128_hexdigest(head)

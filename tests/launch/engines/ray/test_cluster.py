@@ -25,7 +25,7 @@ def refused(address: str) -> str:
 def test_without_ray_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
 
-    assert "pip install paceline[ray]" in refused("")
+    assert "pip install 'paceline[ray,tls]'" in refused("")
 
 
 @pytest.mark.parametrize(

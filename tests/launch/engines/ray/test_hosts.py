@@ -88,11 +88,11 @@ class Played:
 
 
 class Brought:
-    """Hosts of a job of 1 server, and of 1 to 2 trainers; it begins with one of each."""
+    """Hosts of a job of 1 to 2 trainers on 2 machines; it begins with one of each kind."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, servers: int) -> None:
         self.cluster, self.said = Played(), list[str]()
-        config = JobConfig(run="r", trainers=1, most_trainers=2)
+        config = JobConfig(run="r", trainers=1, most_trainers=2, servers=servers)
         asked = asked_hosts(RayWish(), config, 2)
         job = (JobDir(folder), config, SECRET, ("--plain",), 3, self.said.append)
         self.hosts = RayHosts(
@@ -117,14 +117,14 @@ class Brought:
 @pytest.fixture
 def begin(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Callable[[], Brought]]:
+) -> Iterator[Callable[..., Brought]]:
     of = "paceline.launch.engines.ray.hosts"
     for name in ("LOOK_EVERY_S", "DRAINS_EVERY_S", "PLACES_EVERY_S", "LEAVE_S"):
         monkeypatch.setattr(f"{of}.{name}", 0.01)
     made: list[Brought] = []
 
-    def make() -> Brought:
-        made.append(Brought(tmp_path))
+    def make(servers: int = 1) -> Brought:
+        made.append(Brought(tmp_path, servers))
         return made[-1]
 
     yield make
@@ -144,6 +144,8 @@ def test_actors_are_named_for_the_job_and_get_its_secret_as_an_argument(
     assert (folder, threads) == (None, 1)
     assert isinstance(words, list)
     assert words[:5] == ["host", "--join", "10.0.0.1:7070", "--name", "trainers-1"]
+    job.told("Ray is asked for 1 host for servers and 2 for trainers")
+    assert not any("since no more machines" in line for line in job.said)
     assert words[5:10] == ["--plain", "--servers", "0", "--trainers", "1"]
     assert "--end-with-stdin" in words
 
@@ -166,6 +168,14 @@ def test_an_agent_that_ends_is_started_again(begin: Callable[[], Brought]) -> No
     job.told("of trainers-0 has ended with exit code 1: paceline: it was lost to the job")
     within(5.0, "it is", lambda: job.cluster.restarted == ["trainers-0"])
     job.hosts.check()
+
+
+def test_servers_that_are_more_than_machines_are_told_to_share_them(
+    begin: Callable[..., Brought],
+) -> None:
+    begin(2).told("Ray is asked for 2 hosts for servers and 2 for trainers")
+    job = begin(3)
+    job.told("3 servers go to 2 hosts, since no more machines of the cluster have CPUs now")
 
 
 def test_one_more_than_the_job_can_do_without_fails_it_in_its_own_words(

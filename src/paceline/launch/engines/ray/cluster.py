@@ -7,6 +7,7 @@ Waits: `RayCluster.answers`, as long as it is told; for Ray, with its own bounds
 
 import itertools
 import os
+import re
 import socket
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -23,6 +24,9 @@ NAMESPACE = "paceline"
 REACH_S = 5.0
 ADDRESS = "RAY_ADDRESS"
 JOB_CONFIG = "RAY_JOB_CONFIG_JSON_ENV_VAR"  # of a process that `ray job submit` started
+INSTALL = "pip install 'paceline[ray,tls]'"
+# What Ray says of a machine on which an actor could not begin.
+_WHERE = re.compile(r"\bip=([^,)\s]+)")
 _NOT_THERE = ("No module named 'paceline", "failed to import", "No module named 'msgspec")
 
 
@@ -214,8 +218,8 @@ def connect(
         import ray  # noqa: PLC0415  (an extra)
     except ImportError as error:
         raise UsageError(
-            "--engine ray: Ray is not installed here: pip install paceline[ray], on all "
-            "machines of the cluster"
+            f"--engine ray: Ray is not installed here: {INSTALL}, on all machines of the "
+            "cluster"
         ) from error
     address = environment.get(ADDRESS) or "auto"
     if address != "auto":
@@ -276,5 +280,7 @@ def _why_dead(text: str) -> str:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     why = lines[-1] if lines else "it was ended"
     if any(words in text for words in _NOT_THERE):
-        return f"paceline is not installed there: pip install paceline[ray] ({why})"
+        at = _WHERE.search(text)
+        where = f"on {at[1]}" if at else "there"
+        return f"paceline is not installed {where}: {INSTALL} ({why})"
     return why

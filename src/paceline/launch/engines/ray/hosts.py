@@ -51,6 +51,7 @@ class RayHosts:
         self._job, self._asked_hosts, self._cluster = job, hosts, cluster
         self._folder = None if is_uploaded else str(Path.cwd())
         self._prefix = f"paceline/{job.config.run}"
+        self._num_servers = job.config.servers
         self._join = ""
         self._spare = max(0, 1 + len(hosts) - job.begins_with)
         self._actors: dict[
@@ -80,9 +81,15 @@ class RayHosts:
             self._start(host, group if host.has_servers else None)
         others = len(self._asked_hosts) - len(servers)
         self._job.say(
-            f"paceline: Ray is asked for {len(servers)} hosts for servers and {others} for "
-            f"trainers; they are the actors {self._prefix}/..."
+            f"paceline: Ray is asked for {_counted(len(servers))} for servers and {others} "
+            f"for trainers; they are the actors {self._prefix}/..."
         )
+        if self._num_servers > len(servers):
+            self._job.say(
+                f"paceline: {self._num_servers} servers go to {_counted(len(servers))}, "
+                "since no more machines of the cluster have CPUs now; those that come "
+                "later are for trainers"
+            )
         told = LetIn(join, self._job.secret.text(), "--plain" in self._job.words)
         name = self._cluster.open_door(self._job.folder.path.name, told)
         self._job.say(
@@ -257,3 +264,7 @@ class RayHosts:
                 host = server_host(self._num_server_hosts, 0)
                 self._num_server_hosts += 1
                 self._start(host, self._cluster.reserve([host]))
+
+
+def _counted(hosts: int) -> str:
+    return "1 host" if hosts == 1 else f"{hosts} hosts"

@@ -55,9 +55,7 @@ def test_the_launcher_leads_and_listens_where_ray_knows_its_machine(
     assert listening.capacity == Capacity(0, 0)
     job = JobConfig(run="r", trainers=3, most_trainers=9, servers=2)
     assert listening.begins_with(job) == 1 + 2 + 2
-    assert listening.options() == [
-        *("--engine", "ray", "--trainers-per-host", "2", "--coordinator-only")
-    ]
+    assert listening.options() == ["--engine", "ray", "--trainers-per-host", "2"]
 
 
 def test_another_address_may_be_given(monkeypatch: pytest.MonkeyPatch, runs: Runs) -> None:

@@ -20,11 +20,16 @@ from pathlib import Path
 from typing import Any, final
 
 from paceline.testing.machines import Machine, Machines
+from paceline.testing.namespaces import MachineError
 from tests.system.hosts import HostedJob
 
 STORE = 100 << 20
 PORT = 6379
 START_S = 120.0  # of one `ray start`: seconds, on a machine with nothing else to do
+OVERLOADED = "timed out during startup"  # Ray's own 30 s, which a busy machine may exceed
+TRIES = 4
+# Whatever else a machine does comes before what Ray starts, unless it is told otherwise.
+SETTINGS = {"RAY_AUTH_MODE": "disabled", "RAY_worker_niceness": "0"}
 NO_DASHBOARD = ("--include-dashboard", "false")
 TIMEOUT_S = 3.0  # of jobs
 
@@ -37,7 +42,7 @@ class RayMachines:
         self.folder, self.machines = folder, machines
         self.head = machines[0]
         self.address = f"{self.head.address}:{PORT}"
-        self.environment = {**os.environ, "RAY_AUTH_MODE": "disabled"}
+        self.environment = {**os.environ, **SETTINGS}
         self._unused = list(machines)[1:]
         head = ("--head", "--port", f"{PORT}", "--num-cpus", "0", *NO_DASHBOARD)
         self._start(self.head, head, sys.executable, self.environment)
@@ -96,6 +101,15 @@ class RayMachines:
         usual = ("--node-ip-address", machine.address, "--disable-usage-stats")
         more = ("--object-store-memory", f"{STORE}")
         command = [python, "-m", "ray.scripts.scripts", "start", *words, *usual, *more]
+        for _ in range(TRIES - 1):
+            try:
+                machine.run(command, env=environment, cwd=place, timeout_s=START_S)
+            except MachineError as error:
+                if OVERLOADED not in str(error):
+                    raise
+                die(machine)
+            else:
+                return
         machine.run(command, env=environment, cwd=place, timeout_s=START_S)
 
 

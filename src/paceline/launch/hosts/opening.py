@@ -63,7 +63,8 @@ class Listening(NamedTuple):
         if self.hosts is not None:
             words += ["--await-hosts", str(self.hosts)]
         words += ["--plain"] if self.is_plain else []
-        return [*words, "--coordinator-only"] if self.capacity.servers == 0 else words
+        is_chosen = self.capacity.servers == 0 and not self.engine.leads_only
+        return [*words, "--coordinator-only"] if is_chosen else words
 
     def begins_with(self, config: JobConfig | None) -> int:
         """With so many machines; None: there is no job, and they are examined."""

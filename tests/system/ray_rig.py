@@ -25,7 +25,7 @@ from tests.system.hosts import HostedJob
 
 STORE = 100 << 20
 PORT = 6379
-START_S = 120.0  # of one `ray start`: seconds, on a machine with nothing else to do
+START_S = 120.0  # of one `ray start`, which takes seconds where nothing else runs
 OVERLOADED = "timed out during startup"  # Ray's own 30 s, which a busy machine may exceed
 TRIES = 4
 # Whatever else a machine does comes before what Ray starts, unless it is told otherwise.

@@ -24,7 +24,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore"),  # Ray's own
 ]
 STORE = 100 << 20
-UP_S = 120.0
+UP_S = 240.0
 LONG = ("--records", "32000", "--ids", "200", "--epochs", "1", "--sleep-ms", "60")
 
 

@@ -62,7 +62,7 @@ def test_each_role_tells_where_it_stands_and_goes_on(job: JobDir) -> None:
     def is_waiting() -> bool:
         nonlocal told
         told = stacks(job.path)
-        return told.count("waits for trainer-") == 1
+        return told.count("(round) since") == 1
 
     until(is_waiting)
     standing = "trainer-0" if "stands_still" in section(told, "trainer-0") else "trainer-1"

@@ -8,7 +8,9 @@ import pytest
 
 from paceline.errors import StoreError, UsageError
 from paceline.timing import SystemClock
-from paceline.trackers import Following, MarkFile, parse_target
+from paceline.trackers import parse_target
+from paceline.trackers.following import Following
+from paceline.trackers.mark import MarkFile
 from paceline.trackers.points import Told
 from paceline.trackers.tracker import Kept, RunEnd, TrackedRun
 from tests.trackers.tracked import WrittenJob

@@ -20,7 +20,12 @@ from paceline.launch.job import (
     log_kind,
     running_job,
 )
-from paceline.launch.processes import Frame, ProcessStacks, roles_with_stacks, wait_stacks
+from paceline.launch.processes import (
+    ProcessStacks,
+    StackFrame,
+    roles_with_stacks,
+    wait_stacks,
+)
 from paceline.messages.watching import AskStatus, JobStatus, ProcessStatus
 from paceline.timing import SystemClock
 
@@ -106,7 +111,7 @@ def _print_role(name: str, found: ProcessStacks | None, told: ProcessStatus | No
     print()
 
 
-def _begins(frame: Frame) -> bool:
+def _begins(frame: StackFrame) -> bool:
     """Whether a call is how each thread, and each forked role, begins."""
     return frame.file.endswith(_BEGINNINGS) or frame.function.startswith("Thread.")
 

@@ -24,7 +24,7 @@ from pathlib import Path
 from paceline.errors import UsageError
 from paceline.launch.job import JobDir
 from paceline.timing import SystemClock
-from paceline.trackers.following import Followed, Following
+from paceline.trackers.following import Followed, TrackedJob
 from paceline.trackers.mark import MarkFile
 from paceline.trackers.target import Target, open_tracker, parse_target
 
@@ -94,7 +94,7 @@ def wait_tracked(
     job.read_config()
     where = f"{_place(target)} {'by trainer' if by_trainer else ''}"
     mark = MarkFile(job, target.tool, where)
-    following = Following(job, open_tracker(target), mark, SystemClock())
+    following = TrackedJob(job, open_tracker(target), mark, SystemClock())
     with mark.hold(), contextlib.closing(following):
         goes_on = following.begin(by_trainer=by_trainer)
         say(f"{job.path.name} {'goes on' if goes_on else 'begins'} in {target}")

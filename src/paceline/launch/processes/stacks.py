@@ -35,7 +35,7 @@ _NAME = ".stacks"
 _READ_BYTES = 1 << 16
 
 
-class Frame(msgspec.Struct, frozen=True):
+class StackFrame(msgspec.Struct, frozen=True):
     """A call that has not returned: which function, and at which line of which file."""
 
     function: str
@@ -47,7 +47,7 @@ class ThreadStack(msgspec.Struct, frozen=True):
     """Where a thread stands; the innermost call is the last."""
 
     name: str
-    frames: tuple[Frame, ...]
+    frames: tuple[StackFrame, ...]
 
 
 class ProcessStacks(msgspec.Struct, frozen=True):
@@ -156,11 +156,11 @@ def _answer_all(listener: socket.socket) -> None:
             asker.sendall(msgspec.json.encode(stacks_here(own)))
 
 
-def _calls(frame: FrameType | None) -> Iterator[Frame]:
-    found: list[Frame] = []
+def _calls(frame: FrameType | None) -> Iterator[StackFrame]:
+    found: list[StackFrame] = []
     while frame is not None and len(found) < MOST_FRAMES:
         code = frame.f_code
-        found.append(Frame(code.co_qualname, code.co_filename, frame.f_lineno or 0))
+        found.append(StackFrame(code.co_qualname, code.co_filename, frame.f_lineno or 0))
         frame = frame.f_back
     return reversed(found)
 

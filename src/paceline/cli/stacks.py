@@ -27,7 +27,7 @@ from paceline.launch.processes import (
     wait_stacks,
 )
 from paceline.messages.watching import AskStatus, JobStatus, ProcessStatus
-from paceline.timing import SystemClock
+from paceline.timing import Deadline, SystemClock
 
 WITHIN_S = 5.0
 
@@ -59,7 +59,8 @@ def stacks(
         raise UsageError(f"{job.path} holds no job that runs")
     sockets = Path(run.sockets)
     offered = [one for one in roles_with_stacks(sockets) if _is_wanted(one, role)]
-    stood = wait_stacks(sockets, offered, WITHIN_S)
+    clock = SystemClock()
+    stood = wait_stacks(sockets, offered, Deadline(clock, WITHIN_S))
     processes, why = _processes(job)
     if why:
         print(f"what each waits for is not known: {why}\n")

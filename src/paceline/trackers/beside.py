@@ -23,7 +23,7 @@ from pathlib import Path
 
 from paceline.errors import UsageError
 from paceline.launch.job import JobDir
-from paceline.timing import SystemClock
+from paceline.timing import Deadline, SystemClock
 from paceline.trackers.following import Followed, TrackedJob
 from paceline.trackers.mark import MarkFile
 from paceline.trackers.target import Target, open_tracker, parse_target
@@ -67,10 +67,10 @@ def trackers_beside(
             child.terminate()
         raise
     finally:
-        end_s = time.monotonic() + END_S
+        deadline = Deadline(SystemClock(), END_S)
         for number, (child, target) in enumerate(zip(children, targets, strict=True)):
             with contextlib.suppress(subprocess.TimeoutExpired):
-                child.wait(max(0.0, end_s - time.monotonic()))
+                child.wait(deadline.remaining_s())
             if (why := _why_not_done(child.returncode)) is not None:
                 log = job.log(_log_name(number))
                 command = f"paceline track {job.path} --to {target}"

@@ -23,7 +23,8 @@ PACELINE = [sys.executable, "-m", "paceline.cli.main"]
 def job(tmp_path: Path) -> Iterator[JobDir]:
     """A job of two trainers, one of which stands still, and the other waits for it."""
     path = tmp_path / "job"
-    command = [*PACELINE, "run", "--trainers", "2", "--job-dir", str(path), str(SCRIPT)]
+    options = ["--trainers", "2", "--timeout", "5m"]  # nobody is taken for dead
+    command = [*PACELINE, "run", *options, "--job-dir", str(path), str(SCRIPT)]
     with (tmp_path / "out").open("wb") as out:
         run = subprocess.Popen(command, stdout=out, stderr=out)
     try:
@@ -62,7 +63,7 @@ def test_each_role_tells_where_it_stands_and_goes_on(job: JobDir) -> None:
     def is_waiting() -> bool:
         nonlocal told
         told = stacks(job.path)
-        return told.count("waits for trainer-") == 1
+        return told.count("(round) since") == 1
 
     until(is_waiting)
     standing = "trainer-0" if "stands_still" in section(told, "trainer-0") else "trainer-1"

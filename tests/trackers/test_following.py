@@ -8,7 +8,9 @@ import pytest
 
 from paceline.errors import StoreError, UsageError
 from paceline.timing import SystemClock
-from paceline.trackers import Following, MarkFile, parse_target
+from paceline.trackers import parse_target
+from paceline.trackers.following import TrackedJob
+from paceline.trackers.mark import MarkFile
 from paceline.trackers.points import Told
 from paceline.trackers.tracker import Kept, RunEnd, TrackedRun
 from tests.trackers.tracked import WrittenJob
@@ -56,7 +58,7 @@ def followed(job: WrittenJob, notebook: Notebook, *, is_stopped: bool = False) -
     mark = MarkFile(job.job, "notebook", "")
     stop = threading.Event()
     with mark.hold():
-        following = Following(job.job, notebook, mark, SystemClock())
+        following = TrackedJob(job.job, notebook, mark, SystemClock())
         try:
             goes_on = following.begin(by_trainer=False)
             while following.step():

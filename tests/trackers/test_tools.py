@@ -103,7 +103,10 @@ def wandb_rows(data: bytes) -> Iterator[tuple[int, dict[str, str]]]:
             begun = b""
             if record.WhichOneof("record_type") == "history":
                 items = record.history.item
-                yield record.history.step.num, {i.key: i.value_json for i in items}
+                yield (
+                    record.history.step.num,
+                    {i.key or "/".join(i.nested_key): i.value_json for i in items},
+                )
 
 
 READERS: dict[str, tuple[str, Callable[[Path], Found]]] = {  # {tool: (--to, reader)}

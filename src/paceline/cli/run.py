@@ -2,8 +2,8 @@
 
 import json
 import sys
-from collections.abc import Mapping
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -145,6 +145,10 @@ def run(  # noqa: PLR0913  (the command line has one parameter for each option)
         list[str] | None,
         typer.Option(help="Module or .py file of yours that registers what servers need."),
     ] = None,
+    track: Annotated[
+        list[str] | None,
+        typer.Option(help="Write its numbers to tensorboard:FOLDER, wandb, mlflow ..."),
+    ] = None,
     dashboard: Annotated[
         bool,
         typer.Option(
@@ -205,7 +209,7 @@ def run(  # noqa: PLR0913  (the command line has one parameter for each option)
     job = JobDir(job_dir or fresh_job_dir(RUNS, file_of(user_script), wall_time_s()))
     show = open_show(sys.stderr)
     try:
-        with _beside(job, show) if dashboard else nullcontext():
+        with _beside(job, show, track or [], dashboard=dashboard):
             result = wait_local_run(
                 LocalRun(config, user_script, job, resume),
                 show,
@@ -218,10 +222,22 @@ def run(  # noqa: PLR0913  (the command line has one parameter for each option)
     raise typer.Exit(result.verdict.exit_code)
 
 
-def _beside(job: JobDir, show: Show) -> AbstractContextManager[None]:
-    from paceline.dashboard import dashboard_beside  # noqa: PLC0415  (few want it)
+@contextmanager
+def _beside(
+    job: JobDir, show: Show, track: Sequence[str], *, dashboard: bool
+) -> Iterator[None]:
+    """What stands beside a run loads when it is asked for: few want it."""
+    with ExitStack() as stack:
+        if track:
+            from paceline.trackers import parse_target, trackers_beside  # noqa: PLC0415
 
-    return dashboard_beside(job, show.say)
+            targets = [parse_target(text) for text in track]
+            stack.enter_context(trackers_beside(job, targets, show.say))
+        if dashboard:
+            from paceline.dashboard import dashboard_beside  # noqa: PLC0415
+
+            stack.enter_context(dashboard_beside(job, show.say))
+        yield
 
 
 def settings(said: Mapping[str, Any]) -> dict[str, Any]:

@@ -20,9 +20,14 @@ from paceline.launch.job import (
     log_kind,
     running_job,
 )
-from paceline.launch.processes import Frame, ProcessStacks, roles_with_stacks, wait_stacks
+from paceline.launch.processes import (
+    ProcessStacks,
+    StackFrame,
+    roles_with_stacks,
+    wait_stacks,
+)
 from paceline.messages.watching import AskStatus, JobStatus, ProcessStatus
-from paceline.timing import SystemClock
+from paceline.timing import Deadline, SystemClock
 
 WITHIN_S = 5.0
 
@@ -54,7 +59,8 @@ def stacks(
         raise UsageError(f"{job.path} holds no job that runs")
     sockets = Path(run.sockets)
     offered = [one for one in roles_with_stacks(sockets) if _is_wanted(one, role)]
-    stood = wait_stacks(sockets, offered, WITHIN_S)
+    clock = SystemClock()
+    stood = wait_stacks(sockets, offered, Deadline(clock, WITHIN_S))
     processes, why = _processes(job)
     if why:
         print(f"what each waits for is not known: {why}\n")
@@ -106,7 +112,7 @@ def _print_role(name: str, found: ProcessStacks | None, told: ProcessStatus | No
     print()
 
 
-def _begins(frame: Frame) -> bool:
+def _begins(frame: StackFrame) -> bool:
     """Whether a call is how each thread, and each forked role, begins."""
     return frame.file.endswith(_BEGINNINGS) or frame.function.startswith("Thread.")
 

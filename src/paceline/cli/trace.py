@@ -61,7 +61,7 @@ def _events(path: Path, kept_s: float | None) -> Iterator[TraceEvent]:
     yield from reader.end()
 
 
-def _lines(path: Path) -> Iterator[dict[str, Any]]:
+def _lines(path: Path) -> Iterator[dict[str, Any]]:  # Any: fields differ by event
     with closing(Tail(path)) as tail:
         while events := tail.read():
             yield from events

@@ -2,6 +2,7 @@
 
 ::
 
+    beside                     a process for each tool beside a run
     following                  a job's events go into a tool, to the job's end
     points                     what events say to a tracker                     (pure)
     mark                       how far they are in the tool, in the job folder
@@ -13,16 +14,7 @@ One process writes, and it is none of the job's: whoever dies there, a tool has 
 the job, and a tool that is slow or gone holds nobody up.
 """
 
-from paceline.trackers.following import Followed, Following
-from paceline.trackers.mark import MarkFile
-from paceline.trackers.target import TO_HELP, Target, open_tracker, parse_target
+from paceline.trackers.beside import trackers_beside, wait_tracked
+from paceline.trackers.target import TO_HELP, Target, parse_target
 
-__all__ = [
-    "TO_HELP",
-    "Followed",
-    "Following",
-    "MarkFile",
-    "Target",
-    "open_tracker",
-    "parse_target",
-]
+__all__ = ["TO_HELP", "Target", "parse_target", "trackers_beside", "wait_tracked"]

@@ -2,7 +2,7 @@
 
 ::
 
-    events.jsonl --Tail--> PointReader --points--> Tracker, then the Mark
+    events.jsonl --Tail--> PointReader --points--> RunTracker, then the TrackMark
 
 Waits: for events, a look each `LOOK_EVERY_S`, as long as the job runs; and for the tool.
 """
@@ -15,9 +15,9 @@ from msgspec import structs
 
 from paceline.launch.job import JobDir, is_running
 from paceline.timing import Clock
-from paceline.trackers.mark import Mark, MarkFile
+from paceline.trackers.mark import MarkFile, TrackMark
 from paceline.trackers.points import Happening, PointReader, TrackedNumber
-from paceline.trackers.tracker import RunEnd, TrackedRun, Tracker
+from paceline.trackers.tracker import RunEnd, RunTracker, TrackedRun
 from paceline.watch.tail import Tail
 
 LOOK_EVERY_S = 1.0
@@ -33,10 +33,12 @@ class Followed(NamedTuple):
 
 
 @final
-class Following:
+class TrackedJob:
     """A job whose events go into one tool."""
 
-    def __init__(self, job: JobDir, tracker: Tracker, mark: MarkFile, clock: Clock) -> None:
+    def __init__(
+        self, job: JobDir, tracker: RunTracker, mark: MarkFile, clock: Clock
+    ) -> None:
         """Nothing is read; the mark is held by the caller."""
         self._job, self._tracker, self._mark, self._clock = job, tracker, mark, clock
         self._tail: Tail | None = None
@@ -105,7 +107,7 @@ class Following:
         self._tracker.write(told)
         kept = self._tracker.settle()
         state = structs.replace(self._reader.state)
-        self._mark.write(Mark(self._tail.place, state, kept))
+        self._mark.write(TrackMark(self._tail.place, state, kept))
         for point in itertools.chain(*told):
             if isinstance(point, TrackedNumber):
                 self._numbers += 1

@@ -26,7 +26,7 @@ FOLDER = "trackers"  # of a job folder
 _LOCK_FLAGS = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
 
 
-class Mark(msgspec.Struct, frozen=True):
+class TrackMark(msgspec.Struct, frozen=True):
     """Behind which line, what was known there, and what the tool goes on with."""
 
     place: LogPlace | None
@@ -69,14 +69,14 @@ class MarkFile:
         finally:
             os.close(descriptor)
 
-    def read(self) -> Mark | None:
+    def read(self) -> TrackMark | None:
         """The mark; None: there is none.
 
         Raises:
             StoreError: it cannot be read.
         """
         try:
-            return msgspec.json.decode(self.path.read_bytes(), type=Mark)
+            return msgspec.json.decode(self.path.read_bytes(), type=TrackMark)
         except FileNotFoundError:
             return None
         except (OSError, msgspec.MsgspecError) as error:
@@ -85,7 +85,7 @@ class MarkFile:
                 "this run, to write the run anew"
             ) from error
 
-    def write(self, mark: Mark) -> None:
+    def write(self, mark: TrackMark) -> None:
         """Put a mark in the place of that before, whole or not at all.
 
         Raises:

@@ -32,7 +32,7 @@ _REFUSED = re.compile(r"[^\w\-. /:]")  # in names of numbers, by MLflow
 
 @final
 class MlflowStore:
-    """A run of MLflow's; a `Tracker`."""
+    """A run of MLflow's; a `RunTracker`."""
 
     def __init__(self, uri: str | None) -> None:
         """``uri`` as MLflow has them; None: what MLFLOW_TRACKING_URI says, or MLflow.
@@ -57,7 +57,7 @@ class MlflowStore:
         self._has_new_lines = False
 
     def begin(self, run: TrackedRun, kept: Kept | None) -> bool:
-        """See `Tracker`."""
+        """See `RunTracker`."""
         self._run = run
         with self._translated():
             if kept is not None and self._finds(str(kept["run"])):
@@ -80,7 +80,7 @@ class MlflowStore:
         return False
 
     def write(self, told: Sequence[Told]) -> None:
-        """See `Tracker`."""
+        """See `RunTracker`."""
         assert self._run is not None
         metrics = []
         for point in (point for points in told for point in points):
@@ -99,11 +99,11 @@ class MlflowStore:
                 self._has_new_lines = False
 
     def settle(self) -> Kept:
-        """See `Tracker`; MLflow's calls return when it is done."""
+        """See `RunTracker`; MLflow's calls return when it is done."""
         return {"run": self._id}
 
     def end(self, end: RunEnd) -> None:
-        """See `Tracker`."""
+        """See `RunTracker`."""
         with self._translated():
             told = {"status": end.status, "reason": end.reason, **end.numbers}
             for name, value in told.items():

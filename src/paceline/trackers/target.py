@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from paceline.errors import UsageError
-from paceline.trackers.tracker import Tracker
+from paceline.trackers.tracker import RunTracker
 
 TO_HELP = "tensorboard[:FOLDER], wandb[:PROJECT], trackio[:PROJECT] or mlflow[:URI]."
 TOOLS = ("tensorboard", "wandb", "trackio", "mlflow")
@@ -37,7 +37,7 @@ def parse_target(text: str) -> Target:
     return Target(tool, where)
 
 
-def open_tracker(target: Target) -> Tracker:
+def open_tracker(target: Target) -> RunTracker:
     """What writes there; nothing is written yet.
 
     Raises:

@@ -30,7 +30,7 @@ _BAR = str.maketrans({"|": "\\|", "\n": " "})  # in a table of Markdown
 
 @final
 class TensorBoard:
-    """Event files; a `Tracker`."""
+    """Event files; a `RunTracker`."""
 
     def __init__(self, folder: Path) -> None:
         """Nothing is made yet.
@@ -54,7 +54,7 @@ class TensorBoard:
         self._kept: dict[str, int] = {}  # {the same: bytes}; of files not written to yet
 
     def begin(self, run: TrackedRun, kept: Kept | None) -> bool:
-        """See `Tracker`."""
+        """See `RunTracker`."""
         self._run = run
         self._folder = self._folder / run.name
         mine = self._own_files()
@@ -73,7 +73,7 @@ class TensorBoard:
         return False
 
     def write(self, told: Sequence[Told]) -> None:
-        """See `Tracker`."""
+        """See `RunTracker`."""
         assert self._run is not None
         for point in itertools.chain(*told):
             if isinstance(point, Happening):
@@ -85,7 +85,7 @@ class TensorBoard:
             self._add(trainer, point.t, point.records, value)
 
     def settle(self) -> Kept:
-        """See `Tracker`; a file that a crash of the machine has cut is written anew."""
+        """See `RunTracker`; a file that a crash of the machine has cut is written anew."""
         kept: Kept = dict(self._kept)
         with self._translated():
             for name, file in self._files.items():
@@ -97,7 +97,7 @@ class TensorBoard:
         """Nothing: how a job has ended is no number, and its happenings are there."""
 
     def close(self) -> None:
-        """See `Tracker`."""
+        """See `RunTracker`."""
         while self._files:
             with self._translated():
                 self._files.popitem()[1].close()

@@ -52,7 +52,7 @@ class RunEnd(msgspec.Struct, frozen=True):
 Kept = dict[str, str | int]  # what a tool wants to find again when its run goes on
 
 
-class Tracker(Protocol):
+class RunTracker(Protocol):
     """A tool's run that is written to.
 
     Each call raises `StoreError` if the tool does not do what it should.

@@ -26,7 +26,7 @@ _SHORT = 6  # digits of a job's id that tell runs of one name apart
 
 @final
 class WandbRun:
-    """A run of W&B's or trackio's; a `Tracker`."""
+    """A run of W&B's or trackio's; a `RunTracker`."""
 
     def __init__(self, tool: str, project: str) -> None:
         """``tool`` is ``wandb`` or ``trackio``.
@@ -44,7 +44,7 @@ class WandbRun:
         self._status = 0  # an exit code, once the job is over
 
     def begin(self, run: TrackedRun, kept: Kept | None) -> bool:
-        """See `Tracker`."""
+        """See `RunTracker`."""
         self._run = run
         with self._translated():
             (self._open_wandb if self._is_wandb else self._open_trackio)(run)
@@ -58,7 +58,7 @@ class WandbRun:
         return goes_on
 
     def write(self, told: Sequence[Told]) -> None:
-        """See `Tracker`."""
+        """See `RunTracker`."""
         assert self._run is not None
         with self._translated():
             for points in told:
@@ -77,7 +77,7 @@ class WandbRun:
         return {"rows": self._rows}
 
     def end(self, end: RunEnd) -> None:
-        """See `Tracker`."""
+        """See `RunTracker`."""
         self._status = 0 if end.status in {"finished", "stopped"} else 1
         if self._is_wandb:
             told = {"status": end.status, "reason": end.reason, **end.numbers}
@@ -86,7 +86,7 @@ class WandbRun:
                     self._open.summary[OWN + name] = value
 
     def close(self) -> None:
-        """See `Tracker`; waits until the tool has all."""
+        """See `RunTracker`; waits until the tool has all."""
         if self._open is None:
             return
         with self._translated():

@@ -16,6 +16,7 @@ from paceline.launch.processes.stacks import (
     stacks_here,
     wait_stacks,
 )
+from paceline.timing import Deadline, SystemClock
 
 
 @pytest.fixture
@@ -64,7 +65,8 @@ def test_who_is_gone_is_left_out_and_who_does_not_answer_is_said(sockets: Path) 
         gone.bind(str(sockets / "trainer-0.stacks"))
         silent.bind(str(sockets / "trainer-1.stacks"))
         silent.listen()
-        found = wait_stacks(sockets, ["trainer-0", "trainer-1", "trainer-2"], 0.2)
+        deadline = Deadline(SystemClock(), 0.2)
+        found = wait_stacks(sockets, ["trainer-0", "trainer-1", "trainer-2"], deadline)
 
     assert found == {"trainer-1": None}
 

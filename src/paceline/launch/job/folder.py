@@ -9,6 +9,7 @@
       logs/            <role>.log: standard output and error of each process
       events.jsonl     one line per happening; of a long job, the last ones
       events.old.jsonl then, those before
+      trackers/        how far tools that keep runs have been written to
       run.json         while the job runs: where its coordinator listens
       status.json      after it: the coordinator's last word
       summary.json     after it, written last

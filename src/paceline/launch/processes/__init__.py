@@ -30,8 +30,8 @@ from paceline.launch.processes.process import Child, Watched, end_all, wait_any
 from paceline.launch.processes.role import open_coordinator, open_server
 from paceline.launch.processes.signals import Interrupts, LeaveNotice, Signals
 from paceline.launch.processes.stacks import (
-    Frame,
     ProcessStacks,
+    StackFrame,
     roles_with_stacks,
     wait_stacks,
 )

@@ -248,8 +248,8 @@ def _run(request: Fork, server: int) -> None:
 
 def _offer_stacks() -> None:
     if (place := read_place(os.environ)) is not None:
-        rank = os.environ.get(GROUP_INDEX, "0")
-        offer_stacks(place.sockets, place.role if rank == "0" else f"{place.role}.{rank}")
+        index = os.environ.get(GROUP_INDEX, "0")
+        offer_stacks(place.sockets, place.role if index == "0" else f"{place.role}.{index}")
 
 
 def _run_to_status(request: Fork, server: int) -> int:

@@ -29,13 +29,15 @@ from types import FrameType
 
 import msgspec
 
+from paceline.timing import Deadline
+
 MOST_FRAMES = 200  # of a thread, the innermost
 TELL_S = 5.0  # an asker that does not read holds up those behind it for so long
 _NAME = ".stacks"
 _READ_BYTES = 1 << 16
 
 
-class Frame(msgspec.Struct, frozen=True):
+class StackFrame(msgspec.Struct, frozen=True):
     """A call that has not returned: which function, and at which line of which file."""
 
     function: str
@@ -47,7 +49,7 @@ class ThreadStack(msgspec.Struct, frozen=True):
     """Where a thread stands; the innermost call is the last."""
 
     name: str
-    frames: tuple[Frame, ...]
+    frames: tuple[StackFrame, ...]
 
 
 class ProcessStacks(msgspec.Struct, frozen=True):
@@ -86,15 +88,14 @@ def roles_with_stacks(sockets: Path) -> list[str]:
 
 
 def wait_stacks(
-    sockets: Path, roles: Iterable[str], within_s: float
+    sockets: Path, roles: Iterable[str], deadline: Deadline
 ) -> dict[str, ProcessStacks | None]:
-    """Ask all of these at once; None: no whole answer came within ``within_s``.
+    """Ask all of these at once; None: no whole answer came until ``deadline``.
 
     Those of which no process is there any more are left out.
     """
     found: dict[str, ProcessStacks | None] = {}
     told: dict[str, bytes] = {}
-    end_s = time.monotonic() + within_s
     with selectors.DefaultSelector() as waiting:
         for role in roles:
             opening = socket.socket(socket.AF_UNIX)
@@ -109,8 +110,8 @@ def wait_stacks(
             else:
                 found[role], told[role] = None, b""
                 waiting.register(opening, selectors.EVENT_READ, role)
-        while waiting.get_map() and (left_s := end_s - time.monotonic()) > 0:
-            for key, _ in waiting.select(left_s):
+        while waiting.get_map() and not deadline.is_over():
+            for key, _ in waiting.select(deadline.remaining_s()):
                 asked, role = key.fileobj, key.data
                 assert isinstance(asked, socket.socket)
                 with suppress(ConnectionError):  # it has ended: what is there is not whole
@@ -156,11 +157,11 @@ def _answer_all(listener: socket.socket) -> None:
             asker.sendall(msgspec.json.encode(stacks_here(own)))
 
 
-def _calls(frame: FrameType | None) -> Iterator[Frame]:
-    found: list[Frame] = []
+def _calls(frame: FrameType | None) -> Iterator[StackFrame]:
+    found: list[StackFrame] = []
     while frame is not None and len(found) < MOST_FRAMES:
         code = frame.f_code
-        found.append(Frame(code.co_qualname, code.co_filename, frame.f_lineno or 0))
+        found.append(StackFrame(code.co_qualname, code.co_filename, frame.f_lineno or 0))
         frame = frame.f_back
     return reversed(found)
 

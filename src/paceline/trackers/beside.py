@@ -1,0 +1,150 @@
+"""Trackers beside a run: a process of its own for each tool, which outlives nobody's wait.
+
+::
+
+    launcher   starts the children, and at its end gives them `END_S` for what is left
+    child      waits for the run to begin, writes to the job's logs/tracker-0.log, and
+               follows the job to its end
+
+A child that fails, or is late, is told at the end of the run, and changes nothing in it.
+
+Waits: the launcher, for the children's ends, `END_S` at most; a child, for its job.
+"""
+
+import contextlib
+import importlib.util
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from paceline.errors import UsageError
+from paceline.launch.job import JobDir
+from paceline.timing import Deadline, SystemClock
+from paceline.trackers.following import Followed, TrackedJob
+from paceline.trackers.mark import MarkFile
+from paceline.trackers.target import Target, open_tracker, parse_target
+
+END_S = 15.0
+LOOK_EVERY_S = 0.2
+_LOG_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+
+
+@contextlib.contextmanager
+def trackers_beside(
+    job: JobDir, targets: Sequence[Target], say: Callable[[str], None]
+) -> Iterator[None]:
+    """Track a job, whose folder may not be there yet, while the ``with`` block runs.
+
+    Raises:
+        UsageError: a tool is not installed.
+    """
+    for target in targets:
+        if importlib.util.find_spec(target.tool) is None:
+            raise UsageError(
+                f"--track {target}: {target.tool} is not installed: pip install "
+                f"'paceline[{target.tool}]'"
+            )
+    children = [
+        subprocess.Popen(
+            [
+                *(sys.executable, "-m", "paceline.trackers.beside"),
+                *(str(job.path), str(target), str(number), str(os.getpid())),
+            ],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            start_new_session=True,  # Ctrl-C is the launcher's
+        )
+        for number, target in enumerate(targets)
+    ]
+    try:
+        yield
+    except BaseException:
+        for child in children:
+            child.terminate()
+        raise
+    finally:
+        deadline = Deadline(SystemClock(), END_S)
+        for number, (child, target) in enumerate(zip(children, targets, strict=True)):
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                child.wait(deadline.remaining_s())
+            if (why := _why_not_done(child.returncode)) is not None:
+                log = job.log(_log_name(number))
+                command = f"paceline track {job.path} --to {target}"
+                say(f"{target} {why} ({log}); what is missing is written by: {command}")
+
+
+def wait_tracked(
+    job: JobDir,
+    target: Target,
+    stop: threading.Event,
+    say: Callable[[str], None],
+    *,
+    by_trainer: bool = False,
+) -> Followed:
+    """Write a job to a tool until it is over, or ``stop`` is set; ``say`` hears of it.
+
+    Raises:
+        UsageError: there is no job, the tool is not installed, or somebody else writes.
+        StoreError: the tool fails, or a file of the job is damaged.
+    """
+    job.read_config()
+    where = f"{_place(target)} {'by trainer' if by_trainer else ''}"
+    mark = MarkFile(job, target.tool, where)
+    following = TrackedJob(job, open_tracker(target), mark, SystemClock())
+    with mark.hold(), contextlib.closing(following):
+        goes_on = following.begin(by_trainer=by_trainer)
+        say(f"{job.path.name} {'goes on' if goes_on else 'begins'} in {target}")
+        followed = following.wait_over(stop)
+    counts = f"{followed.numbers:,} numbers and {followed.happenings:,} happenings"
+    if followed.status:
+        how = f"the job is over ({followed.status})"
+    elif stop.is_set():
+        how = "stopped; the same command goes on"
+    else:
+        how = "the job runs no more and has no summary; once it is resumed, go on"
+    say(f"{counts} written to {target}; {how}")
+    return followed
+
+
+def _place(target: Target) -> str:
+    """All that tells one place of a tool from another."""
+    if target.tool == "tensorboard":
+        return str(Path(target.where or target.tool).absolute())
+    if target.tool == "mlflow":
+        uri = target.where or os.environ.get("MLFLOW_TRACKING_URI", "")
+        return uri if "://" in uri else f"{Path.cwd()} {uri}"
+    return target.where
+
+
+def _why_not_done(returncode: int | None) -> str | None:
+    if returncode is None:
+        return "is still being written to, by a process that goes on"
+    return None if returncode == 0 else f"was left with exit code {returncode}"
+
+
+def _log_name(number: int) -> str:
+    return f"tracker-{number}"
+
+
+def _main(job_dir: str, target: str, number: str, launcher: str) -> None:
+    job = JobDir(Path(job_dir))
+    while (run := job.read_run()) is None or run.pid != int(launcher):
+        if os.getppid() != int(launcher):
+            return
+        time.sleep(LOOK_EVERY_S)
+    log = os.open(job.log(_log_name(int(number))), _LOG_FLAGS, 0o666)
+    os.dup2(log, 1)
+    os.dup2(log, 2)
+
+    def say(text: str) -> None:
+        sys.stderr.write(f"paceline: {text}\n")
+
+    wait_tracked(job, parse_target(target), threading.Event(), say)
+
+
+if __name__ == "__main__":
+    _main(*sys.argv[1:])

@@ -3,7 +3,7 @@
 import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -207,17 +207,16 @@ def run(  # noqa: PLR0913  (the command line has one parameter for each option)
     if listening is not None:
         require_shared(config)
     job = JobDir(job_dir or fresh_job_dir(RUNS, file_of(user_script), wall_time_s()))
-    show = open_show(sys.stderr)
-    try:
-        with _beside(job, show, track or [], dashboard=dashboard):
-            result = wait_local_run(
-                LocalRun(config, user_script, job, resume),
-                show,
-                SystemClock(),
-                reach=Reach(listening=listening),
-            )
-    finally:
-        show.close()
+    with (
+        closing(open_show(sys.stderr)) as show,
+        _beside(job, show, track or [], dashboard=dashboard),
+    ):
+        result = wait_local_run(
+            LocalRun(config, user_script, job, resume),
+            show,
+            SystemClock(),
+            reach=Reach(listening=listening),
+        )
     _tell_end(result, as_json=as_json)
     raise typer.Exit(result.verdict.exit_code)
 

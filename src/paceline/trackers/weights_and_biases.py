@@ -4,8 +4,7 @@ What one event says is one row, and rows are counted: the n-th of a job is step 
 ``records`` beside its numbers, which is what curves are drawn over. Whoever goes on asks
 the tool how many rows it has (a trackio database and an online W&B run know) and begins
 behind them, so that nothing is doubled or lost. W&B offline knows nothing: each time it
-makes another folder of the same run for ``wandb sync``, and rows of the last second before
-a kill may be in both, under the same steps.
+makes another folder of the same run for ``wandb sync``, with all rows from the first on.
 
 Waits: for the tool, with its own bounds; what is sent over a network, it sends by itself.
 """
@@ -51,9 +50,10 @@ class WandbRun:
             self._there = int(
                 self._open.step if self._is_wandb else getattr(self._open, "_next_step", 0)
             )
-        marked = 0 if kept is None else int(kept["rows"])
-        is_asked = not self._is_wandb or not self._open.offline
-        goes_on = kept is not None and (self._there >= marked or not is_asked)
+        marked = -1 if kept is None else int(kept["rows"])
+        # W&B offline writes late, and says nothing of what a killed process had written.
+        is_asked = not (self._is_wandb and self._open.offline)
+        goes_on = is_asked and 0 <= marked <= self._there
         self._rows = marked if goes_on else 0
         return goes_on
 

@@ -48,7 +48,9 @@ def test_every_thread_is_told_by_name_with_the_innermost_call_last() -> None:
     assert waiting.frames[0].file.endswith("threading.py")
 
 
-def test_processes_of_a_trainer_stand_in_the_order_of_their_numbers(sockets: Path) -> None:
+def test_other_processes_of_a_trainer_stand_behind_it_in_the_order_of_numbers(
+    sockets: Path,
+) -> None:
     for role in ("trainer-10", "trainer-2", "trainer-2.1", "server-0"):
         (sockets / f"{role}.stacks").touch()
     assert roles_with_stacks(sockets) == [

@@ -4,6 +4,7 @@ Seconds are floats. Clocks of two machines are never compared.
 """
 
 import logging
+import math
 import threading
 import time
 from abc import ABC, abstractmethod
@@ -80,6 +81,44 @@ class Deadline:
     def is_over(self) -> bool:
         """Whether the moment has passed."""
         return self.remaining_s() == 0.0
+
+
+@final
+class SplitTime:
+    """Seconds by what they go into: one of so many things at any time, or none.
+
+    Any thread may call; the one that turns them is one.
+    """
+
+    def __init__(self, num_things: int, tell_every_s: float) -> None:
+        """Nothing takes time yet."""
+        self.on: int | None = None  # what; the thread that turns them alone reads it
+        self._lock = threading.Lock()  # guards the three fields above and below
+        self._since_s = 0.0
+        self._spent = [0.0] * num_things
+        self._tell_every_s, self._told_s = tell_every_s, -math.inf
+
+    def turn(self, on: int | None, now_s: float) -> None:
+        """From now on they go into this; None: into none of them."""
+        with self._lock:
+            if self.on is not None:
+                self._spent[self.on] += now_s - self._since_s
+            self.on, self._since_s = on, now_s
+
+    def due(self, now_s: float) -> bool:
+        """Whether it is time to tell; if so, not again for a while."""
+        is_due = now_s >= self._told_s + self._tell_every_s
+        if is_due:
+            self._told_s = now_s
+        return is_due
+
+    def told(self, now_s: float) -> list[float]:
+        """All so far, with what lasts."""
+        with self._lock:
+            spent = self._spent.copy()
+            if self.on is not None:
+                spent[self.on] += max(0.0, now_s - self._since_s)
+        return [round(seconds, 4) for seconds in spent]
 
 
 @final

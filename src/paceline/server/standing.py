@@ -232,7 +232,7 @@ class ServerCore:
 
     def counters(self) -> dict[str, int]:
         """Under the lock: what has happened how often."""
-        merged = self._num_merged + self.slots.num_merged()
+        merged = self._num_merged + _merged_at(self.slots)
         return {**self.state.counters, **self.traffic, "merged": merged}
 
     def load(self) -> tuple[SlotLoad, ...] | None:
@@ -240,8 +240,12 @@ class ServerCore:
         now_s = self._clock.now_s()
         if now_s < self._told_load_s + LOAD_EVERY_S:
             return None
-        self._told_load_s = now_s
-        return self.slots.take_load()
+        self._told_load_s, told = now_s, {}
+        for slot, queue in sorted(self.slots.queues.items()):
+            if queue not in told:
+                told[queue] = SlotLoad(slot, round(queue.busy_s, 4), queue.longest)
+                queue.longest = 0
+        return tuple(told.values())
 
     # ------------------------------------------------------------ cuts
 
@@ -370,7 +374,7 @@ class ServerCore:
         self.held.enter(self.state.timeline)
 
     def _stand_on(self, slots: Slots) -> None:
-        self._num_merged += self.slots.num_merged()
+        self._num_merged += _merged_at(self.slots)
         for part, at in self.state.parts().items():
             slots.lent[part].stand_at(at.applied_round, at.version)
         self.slots = slots
@@ -379,6 +383,11 @@ class ServerCore:
         """Whether the numbers of this return are still awaited."""
         with self.lock:
             return self.state.timeline == order.timeline and not self.state.is_ready
+
+
+def _merged_at(slots: Slots) -> int:
+    """Pushes that became one update with one before them, over all slots."""
+    return sum(queue.num_merged for queue in {*slots.queues.values()})
 
 
 def _both(first: Action, second: Action) -> None:

@@ -21,7 +21,7 @@ from paceline.params.rows.row_store import RowStore
 from paceline.params.rows.table import RowTable
 from paceline.params.sparse import SparseGradient
 from paceline.server.requests.contents import RowGradients
-from paceline.server.slots import queue as service_queue
+from paceline.server.slots import slots as service_queue
 from paceline.server.slots.merging import merge_blocks, merge_rows, merge_sparse
 from tests.server.conftest import Answered, Rows, Server, group, make_plan, verdict, window
 

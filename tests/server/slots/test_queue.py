@@ -9,13 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paceline.config import Async
+from paceline.messages.server import SlotLoad
 from paceline.params.published import PublishedValues
 from paceline.server.requests.contents import PushContents
-from paceline.server.slots import queue as slot_queue
 from paceline.server.slots import slots as slots_module
-from paceline.server.slots.queue import SlotQueue
-from paceline.server.slots.slots import Slots
+from paceline.server.slots.slots import SlotQueue, Slots
 from paceline.server.slots.turns import Action, BesideTurn
+from paceline.server.standing import LOAD_EVERY_S, ServerCore
 from paceline.timing import ManualClock
 from tests.server.conftest import make_plan
 
@@ -213,7 +213,7 @@ def _beside(run: partial[None], alone: partial[None], kind: str) -> BesideTurn:
 def test_who_is_full_is_known_without_being_asked_until_a_turn_has_begun(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(slot_queue, "MOST_WAITING", 2)
+    monkeypatch.setattr(slots_module, "MOST_WAITING", 2)
     full: set[SlotQueue] = set()
     queue, other = SlotQueue(raise_it, CLOCK, full), SlotQueue(raise_it, CLOCK, full)
     queue.place(nothing, nothing, 1)
@@ -229,7 +229,7 @@ def test_who_is_full_is_known_without_being_asked_until_a_turn_has_begun(
 def test_a_turn_that_goes_back_to_its_place_may_fill_the_queue(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(slot_queue, "MOST_WAITING", 1)
+    monkeypatch.setattr(slots_module, "MOST_WAITING", 1)
     full: set[SlotQueue] = set()
     queue, seen = SlotQueue(raise_it, CLOCK, full), []
 
@@ -351,12 +351,21 @@ def test_a_queue_counts_how_long_it_was_busy_and_how_many_waited() -> None:
     assert (queue.busy_s, queue.longest) == (7.0, 3)
 
 
-def test_what_a_queue_had_to_do_is_told_by_its_first_slot() -> None:
-    slots = Slots("server-0", 0, raise_it, CLOCK)
-    slots.create(make_plan())
-    first = slots.take_load()
-
+def test_what_a_servers_queues_had_to_do_is_told_now_and_then() -> None:
+    clock = ManualClock()
+    core = ServerCore("server-0", 0, clock)
+    core.slots.create(make_plan())
+    with core.lock:
+        assert core.load() is None
+        clock.advance(LOAD_EVERY_S)
+        first = core.load()
+    assert first is not None
     assert [load.slot for load in first] == sorted({load.slot for load in first})
-    slots.line_up({first[0].slot: nothing}, nothing)()
-    assert [load.longest for load in slots.take_load()] == [1] + [0] * (len(first) - 1)
-    assert not any(load.longest for load in slots.take_load())
+
+    core.slots.line_up({first[0].slot: partial(clock.advance, 2.0)}, nothing)()
+    told = []
+    for _ in range(2):
+        clock.advance(LOAD_EVERY_S)
+        with core.lock:
+            told.append(core.load())
+    assert [load[0] for load in told if load] == [SlotLoad(0, 2.0, 1), SlotLoad(0, 2.0, 0)]

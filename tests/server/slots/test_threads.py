@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from paceline.params.dense import OptimizeBlock
-from paceline.server.slots.queue import SlotQueue
+from paceline.server.slots.slots import SlotQueue
 from paceline.server.slots.turns import LEAST_BYTES, SlotRunners
 from paceline.timing import ManualClock
 

@@ -91,7 +91,7 @@ def test_a_trainers_seconds_are_told_by_what_they_went_into(
         yield Ask({"server-0": QUESTION, "server-1": QUESTION})
         yield Ask({COORDINATOR: QUESTION})
 
-    before = stopwatch.spending.told(clock.now_s())
+    before = stopwatch.spent()
     stopwatch.begin()
     clock.advance(0.25)
     stopwatch.has_read()
@@ -102,7 +102,7 @@ def test_a_trainers_seconds_are_told_by_what_they_went_into(
     stopwatch.rest()
     clock.advance(100.0)  # the script does something else
 
-    told = stopwatch.spending.told(clock.now_s())
+    told = stopwatch.spent()
     grown = [new - old for old, new in zip(before, told, strict=True)]
     assert grown == [0.25, 5.0, 1.0, 2.0]
 
@@ -111,12 +111,12 @@ def test_what_lasts_is_told_and_no_second_twice(job: FakeJob, driver: Driver) ->
     stopwatch, clock = driver.stopwatch, job.clock
     stopwatch.begin()
     clock.advance(3.0)
-    first = stopwatch.spending.told(clock.now_s())
+    first = stopwatch.spent()
     clock.advance(1.0)
     stopwatch.has_read()
 
     assert first.read == 3.0
-    assert stopwatch.spending.told(clock.now_s()).read == 4.0
+    assert stopwatch.spent().read == 4.0
 
 
 def refuse_all(job: FakeJob, error: Exception) -> Driver:

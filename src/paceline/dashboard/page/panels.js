@@ -56,7 +56,7 @@ function showServers(servers) {
       cell.append(draw("title", {}, `slot ${slot}: busy for ${percent(share)} of the time, at most ${longest} waited`));
       svg.append(cell);
     });
-    svg.append(draw("text", { x: left, y: y + 32, class: "soft" }, `busiest slot ${percent(one.busy)}, at most ${one.longest} waited, in ${bytes.format(one.in_per_s)}/s, out ${bytes.format(one.out_per_s)}/s`));
+    svg.append(draw("text", { x: width < 400 ? 0 : left, y: y + 32, class: "soft" }, `busiest ${percent(one.busy)}, ${one.longest} waited, ${bytes.format(one.in_per_s)}/s in, ${bytes.format(one.out_per_s)}/s out`));
   });
   $("servers").replaceChildren(svg);
 }

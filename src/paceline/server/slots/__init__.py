@@ -3,7 +3,6 @@
 ::
 
     slots        queues before the slots: turns in the order of decisions; pushes
-    queue        one of these queues
     actions      what else may happen to slots: rounds, reads, cuts
     turns        what is done in a turn; threads beside the one a round has come to
     merging      several pushes as one update

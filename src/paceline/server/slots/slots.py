@@ -22,25 +22,29 @@ Waits for nothing. Any thread may run; what lines up does so under the `ServerCo
 import functools
 import logging
 import threading
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Final, final
+from typing import Final, NamedTuple, final
 
 import torch
 
-from paceline.messages.server import SlotLoad
+from paceline.errors import RuleFailed
 from paceline.messages.shared import PartPlan, Refusal, TrainerMessage
 from paceline.pace.policy import pushes_per_update
 from paceline.params.bundle import MOST_BYTES, Bundle
 from paceline.params.guarding import is_hogwild
+from paceline.params.published import PublishedValues
 from paceline.params.shard import ParameterShard
 from paceline.server.requests import PartLayout, layout_of
 from paceline.server.requests.contents import PushContents
 from paceline.server.slots.actions import Actions, SlotActions
 from paceline.server.slots.published import LentValues
-from paceline.server.slots.queue import MOST_WAITING, LinedTurns, SlotQueue
 from paceline.server.slots.turns import (
+    DENSE_QUEUE,
     ROW_QUEUES,
     Action,
+    BesideTurn,
+    Joint,
     Turn,
     one_turn,
 )
@@ -48,12 +52,178 @@ from paceline.timing import Clock
 
 SlotTensors = dict[str, torch.Tensor]  # {name: tensor}, all that a slot holds
 
-DENSE_QUEUE: Final = (
-    "isolation=hogwild applies pushes of rows beside each other; its dense parameters are "
-    "updated one push at a time"
-)
+# Turns that may wait at a slot, each with the memory of its request: a thousand trainers
+# have a push and what they read behind it on their way at once.
+MOST_WAITING: Final = 4096
 
 _log = logging.getLogger("paceline.server")
+
+
+class _Placed(NamedTuple):
+    turn: Turn
+    done: Action  # what follows in the same turn
+    owner: int
+
+
+@final
+class LinedTurns:
+    """The turns of one decision, and what follows the last of them."""
+
+    def __init__(
+        self,
+        queues: Sequence["SlotQueue"],
+        done: Action,
+        changes: Sequence[PublishedValues],
+        asker: int | None,
+    ) -> None:
+        """None has ended; ``asker`` is a thread that may do itself what follows."""
+        self._queues, self._done, self._changes = queues, done, changes
+        self._lock = threading.Lock()  # guards `_left`
+        self._left = len(queues)
+        self._asker = asker
+        self.is_over = False  # and left to the asker, who alone looks
+
+    def ended(self) -> None:
+        """A turn has ended; do what follows if it was the last."""
+        with self._lock:
+            self._left -= 1
+            if self._left:
+                return
+        for values in self._changes:
+            values.done()
+        if self._asker == threading.get_ident():
+            self.is_over = True
+        else:
+            self._done()
+
+    def run(self) -> bool:
+        """Run all that may start at these slots.
+
+        Returns:
+            Whether all has ended, and what follows is the asker's, who is told at once.
+        """
+        for queue in self._queues:
+            queue.run(self)
+        self._asker = None
+        return self.is_over
+
+    def go_before(self) -> None:
+        """Somebody else is next: do first what was left to the asker."""
+        self.is_over = False
+        self._done()
+
+
+@final
+class SlotQueue:
+    """Turns at one slot.
+
+    Attributes:
+        num_merged: turns that became one with a turn before them.
+        busy_s: how long turns have run, those beside each other each for itself.
+        longest: so many waited at once, at most, until somebody sets it to 0.
+    """
+
+    def __init__(
+        self,
+        on_error: Callable[[Exception], None],
+        clock: Clock,
+        full: set["SlotQueue"] | None = None,
+    ) -> None:
+        """Be idle; ``on_error`` gets what a turn raises, and the queue goes on.
+
+        ``full``: of all queues that share it, those that are full.
+        """
+        self._on_error, self._now_s = on_error, clock.now_s
+        self._full = set() if full is None else full
+        self._lock = threading.Lock()  # guards the fields below; never held in a turn
+        self._placed: deque[_Placed] = deque()
+        self._beside: set[int] = set()  # owners of turns that run beside others
+        self._is_alone = False  # a turn runs alone
+        self.num_merged, self.longest, self.busy_s = 0, 0, 0.0
+
+    @property
+    def is_full(self) -> bool:
+        """Whether as many turns wait as may; the asker comes again."""
+        return len(self._placed) >= MOST_WAITING
+
+    def place(self, turn: Turn, done: Action, owner: int) -> None:
+        """Take the next place, ``done`` following the turn; `run` must follow once.
+
+        Turns of one owner never run beside each other: what a trainer asks behind its push
+        is read after it.
+        """
+        with self._lock:
+            self._placed.append(_Placed(turn, done, owner))
+            self.longest = max(self.longest, len(self._placed))
+            if len(self._placed) >= MOST_WAITING:
+                self._full.add(self)
+
+    def run(self, asked: LinedTurns | None = None) -> None:
+        """Run all that may start, others' turns too, until nothing may."""
+        while self._placed and (placed := self._next()):
+            turn, has_ended, began_s = placed[0].turn, True, self._now_s()
+            try:
+                if asked is not None and asked.is_over:
+                    asked.go_before()
+                if isinstance(turn, BesideTurn):
+                    has_ended = turn.attempt()
+                elif isinstance(turn, Joint):
+                    turn.together(
+                        [one.turn.numbers for one in placed if isinstance(one.turn, Joint)]
+                    )
+                else:
+                    turn()
+                if has_ended:
+                    for one in placed:
+                        one.done()
+            except Exception as error:  # noqa: BLE001  (handed to the owner)
+                self._on_error(error)
+                if isinstance(error, RuleFailed):  # whoever waits is told, by `done`
+                    for one in placed:
+                        one.done()
+            finally:
+                self._end(placed[0], began_s, has_ended=has_ended)
+
+    def _next(self) -> list[_Placed]:
+        """What is next if it may start; several only if they are one."""
+        with self._lock:
+            if not self._placed or self._is_alone:
+                return []
+            turn, _, owner = self._placed[0]
+            if isinstance(turn, BesideTurn):
+                if owner in self._beside:
+                    return []  # whoever runs that comes by again
+                self._beside.add(owner)
+            elif self._beside:
+                return []  # the last of those that run comes by again
+            else:
+                self._is_alone = True
+            found = [self._placed.popleft()]
+            if isinstance(turn, Joint):
+                while len(found) < turn.most and self._goes_with(turn):
+                    found.append(self._placed.popleft())
+                self.num_merged += len(found) - 1
+            if self._full and not self.is_full:
+                self._full.discard(self)
+            return found
+
+    def _goes_with(self, turn: Joint) -> bool:
+        """Whether the turn that is next now may be one with ``turn``."""
+        following = self._placed[0].turn if self._placed else None
+        return isinstance(following, Joint) and following.kind == turn.kind
+
+    def _end(self, placed: _Placed, began_s: float, *, has_ended: bool) -> None:
+        now_s = self._now_s()
+        with self._lock:
+            self.busy_s += now_s - began_s
+            if isinstance(placed.turn, BesideTurn):
+                self._beside.remove(placed.owner)
+                if not has_ended:
+                    self._placed.appendleft(placed._replace(turn=placed.turn.alone))
+                    if self.is_full:
+                        self._full.add(self)
+            else:
+                self._is_alone = False
 
 
 @final
@@ -62,6 +232,7 @@ class Slots:
 
     Attributes:
         layouts: what of each part lies here.
+        queues: ``{slot: queue}``; slots may share one.
         actions: what may happen to the numbers beside a push.
         full: queues at which nothing more may wait; see `refusal_of`.
         lent: ``{part: dense values that trainers of this host may read themselves}``.
@@ -72,13 +243,13 @@ class Slots:
         self, server: str, seed: int, on_error: Callable[[Exception], None], clock: Clock
     ) -> None:
         """Be empty; ``on_error`` gets what an action raises, which none should."""
-        self._clock = clock
         self.layouts: dict[int, PartLayout] = {}  # {part: layout}
         self.full: set[SlotQueue] = set()
-        self._server, self._seed, self._on_error = server, seed, on_error
+        self._server, self._seed = server, seed
+        self._made = functools.partial(SlotQueue, on_error, clock, self.full)
         self.shard = ParameterShard()
         self._most: dict[int, int] = {}  # {part: pushes that may be one update}
-        self._queues: dict[int, SlotQueue] = {}  # {slot: queue}
+        self.queues: dict[int, SlotQueue] = {}  # {slot: queue}
         self._row_leads: dict[int, int] = {}  # {row slot: the first at its queue}
         self._hogwild: set[int] = set()  # row slots of hogwild parts
         self.lent: dict[int, LentValues] = {}
@@ -104,15 +275,13 @@ class Slots:
         self.lent[layout.part] = lent
         self._row_leads |= row_leads
         leads = row_leads | {s: self.shard.bundles[s].lead for s in layout.blocks}
-        how_made = (self._on_error, self._clock, self.full)
-        made = {lead: SlotQueue(*how_made) for lead in {*leads.values()}}
-        self._queues |= {slot: made[lead] for slot, lead in leads.items()}
+        made = {lead: self._made() for lead in {*leads.values()}}
+        self.queues |= {slot: made[lead] for slot, lead in leads.items()}
         if is_hogwild(plan.spec):
             self._hogwild |= layout.row_slots
             if layout.blocks:
                 _log.warning("part %d: %s", layout.part, DENSE_QUEUE)
-        self.layouts[plan.spec.part] = layout
-        self._most[plan.spec.part] = most
+        self.layouts[plan.spec.part], self._most[plan.spec.part] = layout, most
 
     def line_up_read(
         self, actions: Mapping[int, Turn], done: Action, message: TrainerMessage
@@ -127,25 +296,10 @@ class Slots:
         Nothing has been decided: the trainer comes again with the same.
         """
         for slot in slots:
-            if self._queues[slot].is_full:
+            if self.queues[slot].is_full:
                 text = f"slot {slot} of {self._server} has {MOST_WAITING} turns waiting"
                 return Refusal(kind="not_ready", text=text, timeline=message.timeline)
         return None
-
-    def num_merged(self) -> int:
-        """Pushes that became one update with one before them, over all slots."""
-        return sum(queue.num_merged for queue in {*self._queues.values()})
-
-    def take_load(self) -> tuple[SlotLoad, ...]:
-        """Of each queue, by its first slot; how long it was is counted anew from now on."""
-        first: dict[SlotQueue, int] = {}
-        for slot in sorted(self._queues):
-            first.setdefault(self._queues[slot], slot)
-        told = []
-        for queue, slot in first.items():
-            told.append(SlotLoad(slot, round(queue.busy_s, 4), queue.longest))
-            queue.longest = 0
-        return tuple(told)
 
     def retire(self) -> None:
         """Another object takes this one's place: nothing here changes any more."""
@@ -237,7 +391,7 @@ class Slots:
                 lent.count(version)
         turns: dict[SlotQueue, Turn] = {}
         for slot, turn in actions.items():
-            queue = self._queues[slot]
+            queue = self.queues[slot]
             turns[queue] = turn if queue not in turns else one_turn(turns[queue], turn)
         lined = LinedTurns(tuple(turns), done, changes, asker)
         ended = lined.ended

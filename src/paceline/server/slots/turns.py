@@ -121,6 +121,11 @@ LEAST_BYTES: Final = 1 << 19
 
 _CLOSED: Final = None
 
+DENSE_QUEUE: Final = (
+    "isolation=hogwild applies pushes of rows beside each other; its dense parameters are "
+    "updated one push at a time"
+)
+
 
 @final
 class SlotRunners:

@@ -6,8 +6,7 @@
     connections    to coordinator and servers: made when needed, again after a loss
     waits          whom for and since when, told after ten seconds
     lock_renewal   signs of life for locks
-    stopwatch      how long batches take without waiting for anybody
-    spending       what seconds go into
+    stopwatch      how long batches take without waiting for anybody; what seconds go into
 """
 
 from paceline.trainer.client.connections import Courier

@@ -31,7 +31,7 @@ from paceline.errors import (
 from paceline.failpoints import armed, failpoint
 from paceline.ids import COORDINATOR
 from paceline.messages.data import Push, Pushed
-from paceline.messages.shared import Message
+from paceline.messages.shared import Message, SpentTime
 from paceline.messages.trainer import Beat, Beaten, Computed, Tick
 from paceline.timing import Clock, Deadline
 from paceline.trainer.acts import (
@@ -47,8 +47,7 @@ from paceline.trainer.acts import (
 )
 from paceline.trainer.client.connections import Courier, fail_before
 from paceline.trainer.client.lock_renewal import LockKeeper
-from paceline.trainer.client.spending import OTHERS, SERVERS
-from paceline.trainer.client.stopwatch import Stopwatch
+from paceline.trainer.client.stopwatch import OTHERS, SERVERS, Stopwatch
 from paceline.trainer.client.waits import Waits
 from paceline.trainer.protocol import TrainerProtocol
 from paceline.transport.connection import Connection, Landing
@@ -148,7 +147,8 @@ class Driver:
         replies: Replies = {}
         asking, spending = self._protocol.asking, self.stopwatch.spending
         asking.now_s, on = self.clock.now_s(), spending.on
-        asking.spent = spending.due(asking.now_s) or asking.spent
+        told = spending.told(asking.now_s) if spending.due(asking.now_s) else None
+        asking.spent = SpentTime(*told) if told else asking.spent
         worked_s: float | None = None  # until it asks somebody, it computes all the time
         try:
             wanted = next(act)
@@ -225,7 +225,7 @@ class Driver:
             evaluated=protocol.evaluation.evaluated,
             bounded_clock=protocol.asking.bounded_clock,
             unreached=protocol.asking.unreached,
-            spent=self.stopwatch.spending.told(self.clock.now_s()),
+            spent=self.stopwatch.spent(),
         )
         answer = self._call(COORDINATOR, beat, self._timeout_s)
         protocol.asking.pauses |= isinstance(answer, Beaten) and answer.pauses

@@ -9,13 +9,21 @@ May be called by any thread; batches are begun and ended by one.
 
 import threading
 from collections.abc import Sequence
-from typing import NamedTuple, final
+from typing import Final, NamedTuple, final
 
-from paceline.timing import Clock
-from paceline.trainer.client.spending import COMPUTE, READ, Spending
+from paceline.messages.shared import SpentTime
+from paceline.timing import Clock, SplitTime
 
 MOST_KEPT = 1024  # durations; beyond, every second one is dropped, and so on
 QUANTILES = 21  # the least, the most, and every 5 % between
+
+# What seconds of a trainer go into, one of them at any time, as `SpentTime` has them: they
+# add up to the time of its loops.
+READ: Final = 0  # a batch that its loop wants
+COMPUTE: Final = 1  # what its script does with it
+SERVERS: Final = 2  # until they have answered
+OTHERS: Final = 3  # until they are there
+TELL_EVERY_S: Final = 1.0
 
 
 class Durations(NamedTuple):
@@ -36,7 +44,7 @@ class Stopwatch:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._lock = threading.Lock()  # guards all below
-        self.spending = Spending()
+        self.spending = SplitTime(len(SpentTime()), TELL_EVERY_S)
         self._began_s: float | None = None
         # How long the trainer has waited for others, in all; the thread that begins and
         # ends batches adds to it.
@@ -77,6 +85,10 @@ class Stopwatch:
             if len(self._kept) >= MOST_KEPT:
                 self._kept = self._kept[::2]
                 self._every *= 2
+
+    def spent(self) -> SpentTime:
+        """What all seconds so far went into."""
+        return SpentTime(*self.spending.told(self._clock.now_s()))
 
     def take(self) -> Durations | None:
         """What has not been told yet; None if there is nothing."""

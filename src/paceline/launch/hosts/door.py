@@ -176,15 +176,17 @@ class HostsDoor:
             self._readers.discard(peer.connection)
             self._changed.notify_all()
 
-    def close(self, *, goes_on: bool = False) -> None:
+    def close(self, *, status: int = 0, ending: str = "", goes_on: bool = False) -> None:
         """The run is over: tell all hosts, then who reads logs, for `TELL_S` each; once.
 
+        ``status`` is its exit code, and ``ending`` says how it has failed, if it has.
         ``goes_on``: another run goes on with the job.
         """
         if self._over.is_set():
             return
         with self._lock:
             self._roster.is_over, self._roster.goes_on = True, goes_on
+            self._roster.status, self._roster.ending = status, ending
             # Whoever closes us hangs up next: a host that is told must have been sent it.
             self._wait_until(lambda: not (self._roster.untold() or self._num_unsent))
             self._are_logs_whole = True

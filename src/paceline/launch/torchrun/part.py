@@ -184,9 +184,9 @@ class TakingPart(NamedTuple):
             is_plain=is_plain,
             guests=self.guests,
         )
-        said = wait_host(plan, self.show.say, self.clock, self.environment)
-        self.show.say(said)
-        return JobOver(said, 0)
+        over = wait_host(plan, self.show.say, self.clock, self.environment)
+        self.show.say(over.text)
+        return over
 
     def _own(self, towards: TcpAddress, *, is_plain: bool) -> TcpListening:
         """Where the listeners of this machine are."""

@@ -210,7 +210,8 @@ LOG = """\
 srun: error: n3: task 1: Exited with exit code 2
 """
 NO_PYTHON = """\
-slurmstepd: error: execve(): /opt/venv/bin/python: No such file or directory
+1: slurmstepd-n3: error: execve(): /opt/bin/python: No such file or directory
+0: slurmstepd-n2: error: execve(): /opt/bin/python: No such file or directory
 srun: error: n[2-3]: tasks 0-1: Exited with exit code 2
 """
 
@@ -218,7 +219,10 @@ srun: error: n[2-3]: tasks 0-1: Exited with exit code 2
 def test_a_machine_that_has_ended_is_known_with_its_own_last_words() -> None:
     words = "paceline: error: paceline 0.2 is installed here, and 0.1 at the launcher"
     assert gone_in(LOG) == {"n3": f"Exited with exit code 2: {words}"}
-    assert gone_in(NO_PYTHON) == dict.fromkeys(["n2", "n3"], "Exited with exit code 2")
+    why = "error: execve(): /opt/bin/python: No such file or directory"
+    assert gone_in(NO_PYTHON) == {
+        name: f"Exited with exit code 2: slurmstepd-{name}: {why}" for name in ("n2", "n3")
+    }
     assert gone_in("srun: error: n9: task 7: Killed") == {"n9": "Killed"}
 
 

@@ -132,7 +132,7 @@ def _machine_table(examinees: Sequence[Examinee]) -> Table:
     names = ("machine", "address", "cores", "memory", "disk", "files", "Python", "torch")
     table = Table(box=None, pad_edge=False)
     for name in (*names, "clock"):
-        table.add_column(name)
+        table.add_column(name, overflow="fold")
     for one in examinees:
         cells = [one.name, one.address.removeprefix("tcp:").rpartition(":")[0]]
         if (facts := one.facts) is not None:
@@ -151,7 +151,7 @@ def _machine_table(examinees: Sequence[Examinee]) -> Table:
 def _way_table(ways: Sequence[tuple[Examinee, Examinee]]) -> Table:
     table = Table(box=None, pad_edge=False)
     for name in ("from", "to", "round trip", "rate"):
-        table.add_column(name)
+        table.add_column(name, overflow="fold")
     for one, to in ways:
         result = one.probes[to.id]
         if result.error:

@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from paceline.cli.options import MachinesSaid, machines, parse_seconds, place_of_cuts
-from paceline.cli.streams import unheeded
+from paceline.cli.streams import table_console, unheeded
 from paceline.errors import PREEMPTED_EXIT_CODE, Interrupted
 from paceline.launch.doctor import Examinee, ExamResult, ExamWish, wait_examination
 from paceline.launch.hosts import Listening
@@ -75,7 +75,7 @@ def doctor(  # noqa: PLR0913  (the command line has one parameter for each optio
         print(json.dumps(_as_dict(result)))
     else:
         with unheeded():
-            _print(result, Console(emoji=False))
+            _print(result, table_console())
             sys.stdout.flush()
     is_wrong = any(finding.is_wrong for finding in result.findings)
     raise typer.Exit(EXIT_CODES[Ending.FAILED] if is_wrong else 0)
@@ -132,7 +132,7 @@ def _machine_table(examinees: Sequence[Examinee]) -> Table:
     names = ("machine", "address", "cores", "memory", "disk", "files", "Python", "torch")
     table = Table(box=None, pad_edge=False)
     for name in (*names, "clock"):
-        table.add_column(name, overflow="fold")
+        table.add_column(name)
     for one in examinees:
         cells = [one.name, one.address.removeprefix("tcp:").rpartition(":")[0]]
         if (facts := one.facts) is not None:
@@ -151,7 +151,7 @@ def _machine_table(examinees: Sequence[Examinee]) -> Table:
 def _way_table(ways: Sequence[tuple[Examinee, Examinee]]) -> Table:
     table = Table(box=None, pad_edge=False)
     for name in ("from", "to", "round trip", "rate"):
-        table.add_column(name, overflow="fold")
+        table.add_column(name)
     for one, to in ways:
         result = one.probes[to.id]
         if result.error:

@@ -253,11 +253,11 @@ class HostsDoor:
         if self._is_complete or missing <= 0 or not self._missing_by.is_over():
             return []
         self._missing_by = Deadline(self._clock, MISSING_EVERY_S)
-        within_s = self._wanted.within_s
+        hosts, within_s = self._wanted.hosts, self._wanted.within_s
         waited_s = within_s - self._come_by.remaining_s()
         return [
-            f"waiting for {waited_s:.0f} s for {missing} more of the {self._wanted.hosts} machines "
-            f"that the job begins with (for {within_s:g} s at most: --first-batch)"
+            f"waiting for {waited_s:.0f} s for {missing} more of the {hosts} machines that "
+            f"the job begins with (for {within_s:g} s at most: --first-batch)"
         ]
 
     def _num_trainers(self) -> int:

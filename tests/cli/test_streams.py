@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import TextIO, cast
 
 import pytest
+from rich.table import Table
 
-from paceline.cli.streams import Sturdy, sturdy_streams, unheeded
+from paceline.cli.streams import Sturdy, sturdy_streams, table_console, unheeded
 
 FORECAST = [sys.executable, "-m", "paceline.cli.main", "simulate", "--steps", "1"]
 
@@ -121,3 +122,19 @@ def test_no_file_is_taken_for_a_standard_stream(tmp_path: Path) -> None:
     )
     assert int(ended.stdout) > 2
     assert os.fstat(2)
+
+
+def test_a_table_that_nobody_sees_on_a_terminal_has_whole_names(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    names = [f"machine-{number}.cluster.example" for number in range(5)]
+    table = Table.grid(*names)
+    table.add_row(*names)
+
+    table_console().print(table)
+
+    shown = capsys.readouterr().out
+    assert [name for name in names if name not in shown] == []
+    monkeypatch.setenv("COLUMNS", "40")
+    assert table_console().width == 40

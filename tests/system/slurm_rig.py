@@ -13,7 +13,7 @@ import os
 import secrets
 import socket
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple, final
@@ -58,6 +58,8 @@ NODE = (
     "NodeName=n{n} NodeHostname={host} NodeAddr={address} Port={port} CPUs=2 State=UNKNOWN"
 )
 
+BARE = 'mount -t tmpfs tmpfs "$0"; exec "$@"'
+
 
 def why_no_slurm() -> str:
     """Why there can be none here, in a sentence; empty if there can."""
@@ -83,8 +85,11 @@ class Job(NamedTuple):
 class Slurm:
     """A running cluster."""
 
-    def __init__(self, folder: Path, machines: Machines) -> None:
-        self.folder, self.machines = folder, machines
+    def __init__(
+        self, folder: Path, machines: Machines, bare: Mapping[int, Path] | None = None
+    ) -> None:
+        """Of ``bare`` machines jobs find a folder to be empty."""
+        self.folder, self.machines, self._bare = folder, machines, bare or {}
         self.environment = {**os.environ, "PATH": PATH, "SLURM_CONF": str(folder / "conf")}
 
     def begin(self) -> None:
@@ -149,7 +154,11 @@ class Slurm:
         found = [
             str(next(p for f in PATH.split(":") if (p := Path(f) / command[0]).exists()))
         ]
-        self.machines[machine].popen(found + command[1:], log, env=self.environment)
+        apart: list[str] = []
+        if name.startswith("slurmd") and machine in self._bare:
+            apart = ["unshare", "--mount", "sh", "-c", BARE, str(self._bare[machine])]
+        command = [*apart, *found, *command[1:]]
+        self.machines[machine].popen(command, log, env=self.environment)
 
     def _is_up(self) -> bool:
         with self.machines[0].inside():
@@ -164,9 +173,11 @@ class Slurm:
 
 
 @contextmanager
-def slurm(folder: Path, nodes: int = 3) -> Iterator[Slurm]:
+def slurm(
+    folder: Path, nodes: int = 3, bare: Mapping[int, Path] | None = None
+) -> Iterator[Slurm]:
     """A cluster, while the block lasts."""
     with Machines(1 + nodes) as machines:
-        one = Slurm(folder, machines)
+        one = Slurm(folder, machines, bare)
         one.begin()
         yield one

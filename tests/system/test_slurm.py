@@ -5,6 +5,7 @@ import os
 import re
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -187,6 +188,24 @@ def test_a_host_is_lost_alone_and_a_launcher_takes_all_with_it(
 
     within(20.0, "nothing of it is left", lambda: not left(cluster))
     job.wait_state("FAILED", seconds=60.0)
+
+
+def test_a_machine_without_the_program_fails_the_job_at_once_by_name(
+    tmp_path: Path,
+) -> None:
+    """The one step for all machines goes on meanwhile."""
+    if why := why_no_slurm():
+        pytest.skip(why)
+    place = tmp_path / "cluster"
+    place.mkdir()
+    with slurm(place, bare={3: Path(sys.executable).parent}) as cluster:
+        words = ("--nodes", "3", "--", "--trainers", "3", "--first-batch", "10m", *OPTIONS)
+        job = Submitted(cluster, tmp_path, *words, script=SHORT)
+
+        job.wait_state("FAILED", seconds=90.0)
+
+    assert "n3 is gone, srun says: Exited with exit code 2: slurmstepd-n3" in job.said()
+    assert "failed: the job cannot begin with as many machines as it is to" in job.said()
 
 
 @pytest.mark.parametrize("lost", [1, pytest.param(2, marks=pytest.mark.soak)])

@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from paceline.cli.options import job_said
+from paceline.cli.streams import table_console
 from paceline.errors import StoreError, TransportError, UsageError
 from paceline.launch.job import (
     JOIN_HELP,
@@ -51,7 +52,7 @@ def status(
     if as_json:
         print(json.dumps(view))
     else:
-        print_view(view, Console(emoji=False))
+        print_view(view, table_console())
         if isinstance(job, JobDir):
             _print_summary(job, view)
 

@@ -15,6 +15,22 @@ import sys
 from collections.abc import Iterator
 from typing import TextIO, cast, final
 
+from rich.console import Console
+
+WIDE = 200  # columns, where there is no terminal
+
+
+def table_console() -> Console:
+    """Where tables are printed: as wide as a terminal, and elsewhere as they need to be.
+
+    A file, a pipe and a step of SLURM have no width, and names that are cut off are of no
+    use there. ``COLUMNS`` says another one.
+    """
+    found = Console(emoji=False)
+    if found.is_terminal or "COLUMNS" in os.environ:
+        return found
+    return Console(emoji=False, width=WIDE)
+
 
 @final
 class Sturdy(io.TextIOBase):

@@ -53,7 +53,12 @@ from paceline.launch.job import (
 )
 from paceline.launch.local import fresh_run_id
 from paceline.launch.own_job import WHY, OwnJob
-from paceline.launch.processes import LeaveNotice, exit_code_of, group_place
+from paceline.launch.processes import (
+    LeaveNotice,
+    exit_code_of,
+    group_place,
+    note_exits,
+)
 from paceline.launch.supervise import failure_of, write_failure
 from paceline.launch.torchrun import FORWARDED, is_in_torchrun
 from paceline.timing import SystemClock, wall_time_s
@@ -124,6 +129,7 @@ def _come() -> Session:
         _say(found.text)
         raise SystemExit(0)
     found.visit.watch(_end_without_host)
+    note_exits()
     if threading.current_thread() is threading.main_thread():
         for number in FORWARDED:  # until it has joined, and can leave in order
             signal.signal(number, lambda *_: _end_told(found.visit, PREEMPTED_EXIT_CODE))

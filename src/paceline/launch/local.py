@@ -59,7 +59,14 @@ from paceline.transport.address import TcpListening
 from paceline.transport.handshake import Secret
 from paceline.transport.shared_memory import may_share_memory
 from paceline.watch.progress import Show
-from paceline.watch.summary import Ending, Restarts, Summary, Verdict, summarize
+from paceline.watch.summary import (
+    Ending,
+    Restarts,
+    Summary,
+    Verdict,
+    summarize,
+    tell_ending,
+)
 
 if TYPE_CHECKING:
     from paceline.launch.guests import GuestHall
@@ -165,7 +172,13 @@ def wait_local_run(
         except JobFailed as error:
             ended = launcher.ended(Verdict(Ending.FAILED, str(error)))
         if door is not None:
-            door.close(goes_on=ended.verdict.ending is Ending.INTERRUPTED)  # last logs come
+            verdict = ended.verdict
+            told = tell_ending(verdict.ending.value, verdict.reason)
+            door.close(  # last logs come
+                status=verdict.exit_code,
+                ending=told if verdict.exit_code else "",
+                goes_on=verdict.ending is Ending.INTERRUPTED,
+            )
         return _sum_up(ended, supervision, clock.now_s() - started_s, run, reach)
 
 

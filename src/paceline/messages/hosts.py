@@ -108,8 +108,9 @@ class HostProcess(msgspec.Struct, frozen=True):
 class HostOrders(Message, frozen=True):
     """All processes that are to be at a host, {number: process}; others are killed.
 
-    ``is_over``: the run has ended, and the host may go; ``goes_on``: but not the job, which
-    another run goes on with. ``logs``: how far the launcher has those that the report told
+    ``is_over``: the run has ended, and the host may go: with the exit code ``status``, and
+    if that is not 0 as ``ending`` says; ``goes_on``: but not the job, which another run
+    goes on with. ``logs``: how far the launcher has those that the report told
     of.
     """
 
@@ -117,6 +118,8 @@ class HostOrders(Message, frozen=True):
     is_over: bool = False
     logs: dict[str, int] = msgspec.field(default_factory=dict)  # {name: bytes}
     goes_on: bool = False
+    status: int = 0
+    ending: str = ""
 
 
 class AskPlace(Message, frozen=True):

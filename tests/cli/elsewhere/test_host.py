@@ -6,6 +6,7 @@ import pytest
 
 from paceline.cli.elsewhere import host as host_command
 from paceline.errors import PREEMPTED_EXIT_CODE, Interrupted
+from paceline.launch.guests import JobOver
 from paceline.launch.hosts import AnotherSecret, HostPlan, NotLetIn, RunGone
 from paceline.launch.job import JobDir, RunFile, write_secret
 from paceline.timing import ManualClock
@@ -19,9 +20,9 @@ def plans(monkeypatch: pytest.MonkeyPatch) -> list[HostPlan]:
     """Of hosts that would have joined."""
     made: list[HostPlan] = []
 
-    def wait_host(plan: HostPlan, *_: object) -> str:
+    def wait_host(plan: HostPlan, *_: object) -> JobOver:
         made.append(plan)
-        return "the job is over"
+        return JobOver("the job is over", 0)
 
     monkeypatch.setattr(host_command, "REFUSED_S", 0.0)
     monkeypatch.setenv("PACELINE_SECRET", Secret.fresh().text())
@@ -102,7 +103,7 @@ def test_the_folder_is_looked_at_anew_where_nobody_lets_it_in(
     job.write_run(RUN)
     job.write_door("127.0.0.1:7070")
 
-    def wait_host(plan: HostPlan, *_: object) -> str:
+    def wait_host(plan: HostPlan, *_: object) -> JobOver:
         plans.append(plan)
         assert plan.join_within_s == host_command.LOOK_AGAIN_S
         if len(plans) == 1:
@@ -170,7 +171,7 @@ def test_by_a_folder_it_joins_again_where_that_says_then_for_as_long_as_at_first
         job.write_run(RUN)
         job.write_door(f"127.0.0.1:{port}")
 
-    def wait_host(plan: HostPlan, *_: object) -> str:
+    def wait_host(plan: HostPlan, *_: object) -> JobOver:
         plans.append(plan)
         clock.advance(50.0)
         if len(plans) % 2:
@@ -216,8 +217,8 @@ class Runs:
     def __init__(self, plans: list[HostPlan], ends: list[BaseException]) -> None:
         self.plans, self.ends = plans, ends
 
-    def __call__(self, plan: HostPlan, *_: object) -> str:
+    def __call__(self, plan: HostPlan, *_: object) -> JobOver:
         self.plans.append(plan)
         if self.ends:
             raise self.ends.pop(0)
-        return "the job is over"
+        return JobOver("the job is over", 0)

@@ -15,6 +15,7 @@ from paceline.launch.engines.slurm import (
     SlurmEngine,
     address_in_allocation,
     expand_hosts,
+    gone_in,
 )
 from paceline.launch.job import Candidate, JobDir
 from paceline.launch.supervise.supervision import LEAVE_S, SAVE_S
@@ -201,6 +202,61 @@ def test_a_step_that_cannot_begin_fails_the_job_in_the_words_of_srun(
 
     assert str(failed.value).endswith(words)
     assert "scontrol show job 17" in str(failed.value)
+
+
+LOG = """\
+0: paceline: joined as host-1: run 5, started with train.py
+1: paceline: error: paceline 0.2 is installed here, and 0.1 at the launcher
+srun: error: n3: task 1: Exited with exit code 2
+"""
+NO_PYTHON = """\
+1: slurmstepd-n3: error: execve(): /opt/bin/python: No such file or directory
+0: slurmstepd-n2: error: execve(): /opt/bin/python: No such file or directory
+srun: error: n[2-3]: tasks 0-1: Exited with exit code 2
+"""
+
+
+def test_a_machine_that_has_ended_is_known_with_its_own_last_words() -> None:
+    words = "paceline: error: paceline 0.2 is installed here, and 0.1 at the launcher"
+    assert gone_in(LOG) == {"n3": f"Exited with exit code 2: {words}"}
+    why = "error: execve(): /opt/bin/python: No such file or directory"
+    assert gone_in(NO_PYTHON) == {
+        name: f"Exited with exit code 2: slurmstepd-{name}: {why}" for name in ("n2", "n3")
+    }
+    assert gone_in("srun: error: n9: task 7: Killed") == {"n9": "Killed"}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "1: paceline: the job is over",
+        "srun: error: n3: task 1: Exited with exit code 75",  # it was told to leave
+        "srun: error: n[3: task 1: Killed",
+    ],
+)
+def test_who_is_not_known_to_have_failed_is_not_gone(line: str) -> None:
+    assert gone_in(line) == {}
+
+
+def test_a_machine_that_refuses_fails_a_job_that_needs_it_while_the_step_goes_on(
+    srun: Path, tmp_path: Path
+) -> None:
+    srun.write_text(f"#!/bin/sh\ncat <<'E'\n{LOG}E\nread secret; read more\n")
+    job, said = JobDir(tmp_path), list[str]()
+    job.logs.mkdir()
+    hosts = SlurmEngine("17", ("n2", "n3")).bring(brought(job, 3, said.append))
+    try:
+        hosts.start("10.0.0.1:7070")
+        within(10.0, "it is told", lambda: len(said) > 1)
+        with pytest.raises(JobFailed, match="n3 is gone, srun says: Exited with exit "):
+            hosts.check()
+    finally:
+        hosts.close()
+
+    assert [line for line in said if "is gone" in line] == [
+        "n3 is gone, srun says: Exited with exit code 2: paceline: error: paceline 0.2 is "
+        "installed here, and 0.1 at the launcher; a host that is gone is not started again"
+    ]
 
 
 def test_one_machine_starts_no_step(tmp_path: Path) -> None:

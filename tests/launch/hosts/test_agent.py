@@ -9,6 +9,7 @@ from typing import cast
 import pytest
 
 from paceline.errors import JobFailed, PeerLost, TransportError
+from paceline.launch.guests import JobOver
 from paceline.launch.hosts.agent import _Agent, _Notice
 from paceline.launch.hosts.coming import RunGone
 from paceline.launch.job import JobDir
@@ -30,7 +31,7 @@ PLAN = coming.PLAN._replace(orphan_after_s=15.0)
 
 def wait_with_a_sleeper(
     folder: Path, answers: Iterator[HostOrders | PeerLost], step_s: float
-) -> tuple[JobFailed, list[Child]]:
+) -> tuple[JobFailed | JobOver, list[Child]]:
     """How a host ends whose trainer sleeps, and the trainers that it has started."""
     job, clock, started = JobDir(folder / "job"), ManualClock(), list[Child]()
     job.claim(coming.JOINED.config, coming.JOINED.script.path)
@@ -51,9 +52,10 @@ def wait_with_a_sleeper(
     forks = cast("ForkServer", SimpleNamespace(start=start))
     agent = _Agent(PLAN, coming.JOINED, job, folder, forks, clock, {})
     report = HostReport(host="host-1", token="t", running={}, ended={})
-    with pytest.raises(JobFailed) as failed:
-        agent.wait_over(link, report, Interrupts())
-    return failed.value, started
+    try:
+        return agent.wait_over(link, report, Interrupts()), started
+    except JobFailed as failed:
+        return failed, started
 
 
 @pytest.mark.slow
@@ -98,3 +100,11 @@ def test_a_run_that_ends_before_its_job_is_gone_and_says_so(tmp_path: Path) -> N
     assert isinstance(gone, RunGone)
     assert gone.is_interrupted
     assert [is_gone(child.pid) for child in started] == [True]
+
+
+def test_how_a_job_has_failed_is_known_where_its_hosts_are(tmp_path: Path) -> None:
+    over = HostOrders(processes={}, is_over=True, status=3, ending="2 tasks given up")
+
+    ended, _ = wait_with_a_sleeper(tmp_path, iter([over]), step_s=0.1)
+
+    assert ended == JobOver("the job is over: 2 tasks given up", 3)

@@ -207,8 +207,12 @@ def test_nothing_but_the_coordinator_starts_before_all_hosts_are_there(
     one.door.start(due("coordinator"), start)
     one.door.start(due("server-0"), start)
     assert at_home == ["coordinator"]
+    assert not one.said
 
-    one.clock.advance(60.0)
+    one.clock.advance(31.0)
+    told = "waiting for 31 s for 1 more of the 2 machines that the job begins with"
+    within(lambda: any(line.startswith(told) for line in one.said))
+    one.clock.advance(29.0)
     with pytest.raises(JobFailed, match=r"begin with 2 machines \(--await-hosts\), and 1"):
         one.door.start(due("server-0"), start)
 

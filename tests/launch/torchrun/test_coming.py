@@ -4,6 +4,7 @@ import fcntl
 import os
 import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -12,7 +13,7 @@ from paceline.launch.guests import GuestHall, JobOver
 from paceline.launch.job import UserScript
 from paceline.launch.torchrun import coming
 from paceline.launch.torchrun.above import Above
-from paceline.launch.torchrun.coming import DOOR, LOCK, _folder, _start_first, come
+from paceline.launch.torchrun.coming import DOOR, LOCK, Birth, _folder, _start_first, come
 from paceline.launch.torchrun.found import Torchrun
 from paceline.timing import SystemClock
 from paceline.transport.address import TcpAddress
@@ -46,19 +47,24 @@ def test_who_comes_once_the_job_is_over_is_told_how_it_was() -> None:
     hall.close()
 
 
+def birth_in(folder: Path) -> Birth:
+    """What a daemon of `ALONE` would be told."""
+    return Birth(str(folder), SCRIPT, ALONE, "")
+
+
 def test_who_does_not_hold_the_lock_starts_nothing() -> None:
     folder = _folder(ALONE)
     with (folder / LOCK).open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
 
-        assert _start_first(folder, SCRIPT, ALONE) is None
+        assert _start_first(folder, birth_in(folder)) is None
 
 
 def test_a_folder_that_the_last_one_took_away_is_made_again() -> None:
     folder = _folder(ALONE)
     folder.rmdir()
 
-    assert _start_first(folder, SCRIPT, ALONE) is None
+    assert _start_first(folder, birth_in(folder)) is None
     assert folder.is_dir()
 
 

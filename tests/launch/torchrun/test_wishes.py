@@ -10,7 +10,13 @@ from paceline.errors import UsageError
 from paceline.launch.guests import Arrive
 from paceline.launch.job import UserScript
 from paceline.launch.torchrun.found import Torchrun
-from paceline.launch.torchrun.wishes import Wishes, digest_of, read_wishes, refusal
+from paceline.launch.torchrun.wishes import (
+    Wishes,
+    digest_of,
+    read_wishes,
+    refusal,
+    told_to_go_on,
+)
 from paceline.transport.address import TcpAddress
 
 MEET = TcpAddress("10.0.0.1", 29500)
@@ -79,10 +85,10 @@ def test_what_the_launcher_says_is_not_said_by_who_joins(name: str, text: str) -
         read_wishes({name: text, "PACELINE_JOIN": "10.0.0.2:7070"}, ALONE)
 
 
-def meant(*arguments: str, **wishes: Any) -> str:
+def meant(*arguments: str, text: bytes = b"", **wishes: Any) -> str:
     """The digest of a job."""
     script = UserScript("train.py", arguments)
-    return digest_of(Wishes(**wishes), script, SEVERAL)
+    return digest_of(Wishes(**wishes), script, text, SEVERAL)
 
 
 def test_a_torchrun_that_is_started_again_comes_to_the_same_job() -> None:
@@ -90,12 +96,22 @@ def test_a_torchrun_that_is_started_again_comes_to_the_same_job() -> None:
     assert refusal(again, SEVERAL, meant("--lr", "1"), "train.py", 60.0) == ""
 
 
+def test_who_goes_on_with_the_job_of_an_earlier_torchrun_is_told_so() -> None:
+    said = told_to_go_on(Arrive(12, "12-9"), SEVERAL, "train.py")
+    assert said.startswith("goes on with the job of train.py that another torchrun (proc")
+    assert "to begin anew, take another --rdzv-id" in said
+    assert not told_to_go_on(Arrive(11, SEVERAL.nonce), SEVERAL, "train.py")
+
+
 def test_processes_of_one_torchrun_may_have_arguments_of_their_own() -> None:
     own = Arrive(11, SEVERAL.nonce, meant("--gpu", "1"))
     assert refusal(own, SEVERAL, meant("--gpu", "0"), "train.py", 60.0) == ""
 
 
-@pytest.mark.parametrize("wish", [meant("--lr", "2"), meant("--lr", "1", servers=2)])
+@pytest.mark.parametrize(
+    "wish",
+    [meant("--lr", "2"), meant("--lr", "1", servers=2), meant("--lr", "1", text=b"pass")],
+)
 def test_another_job_under_the_same_id_is_refused_and_told_which_is_held(
     wish: str,
 ) -> None:

@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from paceline.cli.options import MachinesSaid, machines, parse_seconds, place_of_cuts
-from paceline.cli.streams import unheeded
+from paceline.cli.streams import table_console, unheeded
 from paceline.errors import PREEMPTED_EXIT_CODE, Interrupted
 from paceline.launch.doctor import Examinee, ExamResult, ExamWish, wait_examination
 from paceline.launch.hosts import Listening
@@ -75,7 +75,7 @@ def doctor(  # noqa: PLR0913  (the command line has one parameter for each optio
         print(json.dumps(_as_dict(result)))
     else:
         with unheeded():
-            _print(result, Console(emoji=False))
+            _print(result, table_console())
             sys.stdout.flush()
     is_wrong = any(finding.is_wrong for finding in result.findings)
     raise typer.Exit(EXIT_CODES[Ending.FAILED] if is_wrong else 0)

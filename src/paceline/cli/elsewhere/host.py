@@ -155,7 +155,7 @@ def host(  # noqa: PLR0913  (the command line has one parameter for each option)
             _say(_wait_by_folder(named, plan_of, within_s, is_again=rejoin))
         else:
             plan = plan_of(named, within_s)
-            _say(_wait_again(plan) if rejoin else wait_host(plan, _say, SystemClock()))
+            _say(_wait_again(plan) if rejoin else wait_host(plan, _say, SystemClock()).text)
     except Interrupted as interrupted:
         _say(str(interrupted))
         raise typer.Exit(PREEMPTED_EXIT_CODE) from None
@@ -211,7 +211,7 @@ def _wait_again(plan: HostPlan) -> str:
     for number in itertools.count(1):
         try:
             one = plan._replace(folder=_numbered(plan.folder, number))
-            return wait_host(one, _say, SystemClock())
+            return wait_host(one, _say, SystemClock()).text
         except RunGone as gone:
             _say(f"{gone}; this machine joins again")
     raise AssertionError("numbers do not end")
@@ -254,7 +254,7 @@ def _wait_by_folder(
         try:
             plan = plan_of(door, min(LOOK_AGAIN_S, within.remaining_s()))
             plan = plan._replace(folder=_numbered(plan.folder, number))
-            return wait_host(plan, _say, SystemClock())
+            return wait_host(plan, _say, SystemClock()).text
         except (NotLetIn, AnotherSecret):
             if within.is_over():
                 raise

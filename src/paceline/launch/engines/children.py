@@ -26,6 +26,7 @@ from paceline.timing import Deadline
 
 JOIN_WITHIN = "60s"  # the launcher is there already
 LOOK_EVERY_S = 0.2
+LAST_LINES = 1000  # of a log, that tell of machines
 LEAVE_S = 3.0  # hosts have been told that the job is over
 CLOSED_S = 4.0  # longer than a host gives its processes
 GRACE_S = 1.0
@@ -35,7 +36,8 @@ class Bringer(NamedTuple):
     """A child: its name, which is that of its log, what it runs, how many hosts it brings.
 
     ``told``: what it is to users, such as "ssh to a". ``advice`` of an exit status: what
-    they may look at.
+    they may look at. ``gone``: of a child that brings many, which machines have ended while
+    it goes on, and how, as its log says so far: {machine: how}.
     """
 
     name: str
@@ -43,6 +45,7 @@ class Bringer(NamedTuple):
     told: str
     advice: Callable[[int], str]
     hosts: int = 1
+    gone: Callable[[str], Mapping[str, str]] | None = None
 
 
 def host_words(join: str, words: Sequence[str], name: str | None = None) -> list[str]:
@@ -78,6 +81,7 @@ class ChildHosts:
         self._left: dict[Child, Bringer] = {}  # the thread's, until it is joined
         self._ended: list[str] = []
         self._lost = 0  # hosts that those have brought
+        self._gone: dict[str, int] = {}  # {machine: how often it was seen to be gone}
         self._pipes: list[IO[bytes]] = []
         self._over = threading.Event()
         self._thread = threading.Thread(
@@ -149,6 +153,24 @@ class ChildHosts:
                 if self._over.is_set():
                     return
                 self._end(child, self._left.pop(child))
+            for child, bringer in self._left.items():
+                self._look(child, bringer)
+
+    def _look(self, child: Child, bringer: Bringer) -> None:
+        """Tell who is gone while its bringer goes on.
+
+        At the second look: how a machine has ended may come before its own last words.
+        """
+        if bringer.gone is None:
+            return
+        log, lines = self._job.folder.log(bringer.name), child.last_lines(LAST_LINES)
+        for machine, how in bringer.gone("\n".join(lines)).items():
+            self._gone[machine] = self._gone.get(machine, 0) + 1
+            if self._gone[machine] == 2:
+                told = f"{machine} is gone, {bringer.name} says: {how}"
+                self._job.say(f"{told}; a host that is gone is not started again")
+                self._ended.append(f"{told}; {log} has more")
+                self._lost += 1
 
     def _end(self, child: Child, bringer: Bringer) -> None:
         status, words = child.reap(), child.last_lines(5)
@@ -157,7 +179,7 @@ class ChildHosts:
         self._job.say(f"{told}{last}; a host that is gone is not started again")
         log, advice = self._job.folder.log(bringer.name), bringer.advice(status)
         self._ended.append("\n".join([f"{told}; {advice}; the end of {log}:", *words]))
-        self._lost += bringer.hosts
+        self._lost += bringer.hosts - sum(times > 1 for times in self._gone.values())
 
     def _wait_gone(self, seconds: float) -> None:
         deadline = Deadline(self._job.clock, seconds)

@@ -98,11 +98,21 @@ class NoEngine:
 
     flag = ""
     leads_only = False
-    ended: list[str] = []  # noqa: RUF012  (nobody adds to it)
+
+    def __init__(
+        self,
+        machines: int = 1,
+        tell: Callable[[str, Secret], None] = lambda *_: None,
+    ) -> None:
+        """With so many ``machines`` a job begins, this one among them.
+
+        ``tell`` is called with where they join, ``10.0.0.1:7070``, and the run's secret.
+        """
+        self._machines, self._tell = machines, tell
 
     def num_machines(self, config: JobConfig | None) -> int:  # noqa: ARG002
         """See `Engine`."""
-        return 0
+        return self._machines - 1
 
     def own_address(self, ports: tuple[int, int]) -> TcpListening:  # noqa: ARG002
         """See `Engine`: who waits for machines says where they find this one."""
@@ -111,15 +121,26 @@ class NoEngine:
         )
 
     def options(self) -> list[str]:
-        """See `Engine`."""
+        """See `Engine`: none, since nobody is brought to the next run either."""
         return []
 
-    def bring(self, job: BroughtJob) -> "NoEngine":  # noqa: ARG002
+    def bring(self, job: BroughtJob) -> "_Nobody":
         """See `Engine`."""
-        return self
+        return _Nobody(job.secret, self._tell)
+
+
+@final
+class _Nobody:
+    """See `Brought`: nobody, who neither fails nor ends."""
+
+    ended: list[str] = []  # noqa: RUF012  (nobody adds to it)
+
+    def __init__(self, secret: Secret, tell: Callable[[str, Secret], None]) -> None:
+        self._secret, self._tell = secret, tell
 
     def start(self, join: str) -> None:
         """See `Brought`."""
+        self._tell(join, self._secret)
 
     def check(self) -> None:
         """See `Brought`."""

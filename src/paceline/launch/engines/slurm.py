@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
 from paceline.config import JobConfig
-from paceline.errors import UsageError
+from paceline.errors import PREEMPTED_EXIT_CODE, UsageError
 from paceline.launch.engines.children import Bringer, ChildHosts, host_words
 from paceline.launch.engines.engine import BroughtJob
 from paceline.launch.job import Candidate, Candidates, candidates
@@ -83,7 +83,7 @@ class SlurmEngine(NamedTuple):
         def begin(join: str) -> list[Bringer]:
             command = self.command(join, job.words)
             told = f"srun for {', '.join(self.others)}"
-            bringer = Bringer("srun", command, told, self._advice, count)
+            bringer = Bringer("srun", command, told, self._advice, count, gone_in)
             return [bringer] if self.others else []
 
         names = ", ".join(self.others)
@@ -151,6 +151,29 @@ def address_in_allocation(
 
 def _told(here: list[Candidate]) -> str:
     return ", ".join(f"{one.interface} {one.host}" for one in here) or "none but loopback"
+
+
+_ENDED = re.compile(r"srun: error: (\S+): tasks? ([\d,-]+): (.+)", re.ASCII)
+_TOLD_TO_LEAVE = f"Exited with exit code {PREEMPTED_EXIT_CODE}"  # it has said so itself
+
+
+def gone_in(log: str) -> dict[str, str]:
+    """The machines whose tasks have ended, as srun's log says: {name: how}; pure.
+
+    With ``--label`` a line of a task begins with its number: its last words are told, too.
+    """
+    found: dict[str, str] = {}
+    for nodes, tasks, how in _ENDED.findall(log):
+        if how == _TOLD_TO_LEAVE:
+            continue
+        try:
+            names, numbers = expand_hosts(nodes), expand_hosts(f"[{tasks}]")
+        except UsageError:  # a line of something else
+            continue
+        for name, number in zip(names, numbers, strict=False):
+            words = re.findall(rf"^ *{number}: (.+)$", log, re.MULTILINE)
+            found[name] = f"{how}: {words[-1]}" if words else how
+    return found
 
 
 _PIECE = re.compile(r"[^,\[\]]+|\[[^\[\]]*\]|,")

@@ -30,7 +30,7 @@ from functools import partial
 from pathlib import Path
 from typing import final
 
-from paceline.errors import PREEMPTED_EXIT_CODE, FrameRefused, TransportError
+from paceline.errors import PREEMPTED_EXIT_CODE, FrameRefused, JobFailed, TransportError
 from paceline.launch.guests.guest import GuestProcess, is_readable
 from paceline.launch.guests.talk import (
     FROM_GUEST,
@@ -50,6 +50,7 @@ TOO_MANY_S = 0.1  # before one is let in again, where that has failed
 FIRST_S = 60.0  # for the first to come
 TALK_S = 2.0  # a guest that begins a message ends it; it is a few bytes
 ORPHAN_S = 10.0  # for guests without a parent, to leave by themselves
+CLOSE_S = 30.0  # a look, and whatever guests that hang cost it
 MOST_GUESTS = 1024  # connections at once
 _FAILS = JobOver("the job ends before its work is done", 1)
 
@@ -62,6 +63,7 @@ class _Guest:
         self.pid, self.pidfd, self.channel = pid, pidfd, channel
         self.parent = 0  # until it has said so
         self.process: GuestProcess | None = None  # with a role
+        self.greeting = ""  # said with its role
         self.is_told = False  # to leave
         self.has_parted = False
         self.is_deaf = False  # its connection is closed
@@ -88,16 +90,19 @@ class GuestHall:
         alone_after_s: float,
         alone: Callable[[], None],
         refuses: Callable[[Arrive], str] = lambda _: "",
+        greets: Callable[[Arrive], str] = lambda _: "",
     ) -> None:
         """Listen at ``door``, in a private folder; ``alone`` is called once, by a thread.
 
-        ``refuses`` says why one that comes is none for this job; nothing: it is one.
+        ``refuses`` says why one that comes is none for this job; nothing: it is one, and
+        ``greets`` is said to it with its role, if it is something.
 
         Raises:
             OSError: nothing can listen there.
         """
-        self._clock, self._alone_after_s, self._alone = clock, alone_after_s, alone
-        self._refuses = refuses
+        self._door, self._clock = door, clock
+        self._alone_after_s, self._alone = alone_after_s, alone
+        self._refuses, self._greets = refuses, greets
         self._lock = threading.Lock()  # guards the next four
         self._guests: dict[int, _Guest] = {}  # by pid
         self._parents: dict[int, int] = {}  # {pid: pidfd}
@@ -126,7 +131,9 @@ class GuestHall:
             for guest in self._all():
                 if guest.parent == 0 or guest.process is not None or guest.has_parted:
                     continue
-                if not guest.is_deaf and guest.say(GuestPlace(dict(variables))):
+                if not guest.is_deaf and guest.say(
+                    GuestPlace(dict(variables), guest.greeting)
+                ):
                     fail = partial(self._fail, guest)
                     guest.process = GuestProcess(role, guest.pid, guest.pidfd, fail)
                     return guest.process
@@ -148,9 +155,19 @@ class GuestHall:
                     return
 
     def close(self) -> None:
-        """Nobody comes any more."""
+        """Nobody comes any more.
+
+        Raises:
+            JobFailed: the thread that listens does not end within `CLOSE_S`.
+        """
         self._closed.set()
-        self._thread.join()
+        self._thread.join(CLOSE_S)
+        if self._thread.is_alive():
+            raise JobFailed(
+                f"the thread that listens for torchrun's processes at {self._door} has not "
+                f"ended within {CLOSE_S:g} s: it is held up by one of them, or by whoever "
+                "ends this machine's part"
+            )
         self._selector.close()
         self._listener.close()
         for guest in self._all():
@@ -246,6 +263,7 @@ class GuestHall:
             if why_not:
                 guest.say(JobOver(why_not, 1))
             else:
+                guest.greeting = self._greets(message)
                 self._arrived(guest, message.parent)
         elif isinstance(message, ToldToLeave):
             guest.is_told = True

@@ -35,9 +35,13 @@ class Parted(msgspec.Struct, frozen=True, tag=True):
 
 
 class GuestPlace(msgspec.Struct, frozen=True, tag=True):
-    """The guest is the trainer that these variables of an environment name."""
+    """The guest is the trainer that these variables of an environment name.
+
+    ``said`` is for who has started it to read.
+    """
 
     variables: dict[str, str]
+    said: str = ""
 
 
 class JobOver(msgspec.Struct, frozen=True, tag=True):

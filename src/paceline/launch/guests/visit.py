@@ -18,7 +18,6 @@ from paceline.launch.guests.talk import (
     FROM_HOST,
     Arrive,
     FromGuest,
-    GuestPlace,
     JobOver,
     Parted,
     ToldToLeave,
@@ -60,8 +59,12 @@ class GuestVisit:
         """Hang up: for a host that has gone; a guest stays as long as its process."""
         self._host.close()
 
-    def wait_place(self, say: Callable[[str], None]) -> Mapping[str, str] | JobOver:
+    def wait_place(
+        self, say: Callable[[str], None], *, is_told: bool = True
+    ) -> Mapping[str, str] | JobOver:
         """Wait for a role: the environment that names it; or how the job has ended.
+
+        ``is_told``: what there is to say of it is said.
 
         Raises:
             PeerLost: the host has gone.
@@ -75,7 +78,11 @@ class GuestVisit:
         except TransportError:
             self.close()
             raise
-        return answer.variables if isinstance(answer, GuestPlace) else answer
+        if isinstance(answer, JobOver):
+            return answer
+        if answer.said and is_told:
+            say(answer.said)
+        return answer.variables
 
     def watch(self, gone: Callable[[], None]) -> None:
         """From now on: ``gone`` is called, by a thread, if the host is there no more."""

@@ -30,6 +30,7 @@ from paceline.errors import (
     UsageError,
 )
 from paceline.ids import HOST, role_kind
+from paceline.launch.guests import JobOver
 from paceline.launch.hosts.coming import HostPlan, RunGone, wait_joined
 from paceline.launch.hosts.examined import Examined
 from paceline.launch.hosts.logs import HostLogs
@@ -77,7 +78,7 @@ def wait_host(
     say: Callable[[str], None],
     clock: Clock,
     environment: Mapping[str, str] = os.environ,
-) -> str:
+) -> JobOver:
     """Be a host of a job until it is over; no process of it is left then. How it ended.
 
     Raises:
@@ -180,7 +181,7 @@ class _Agent:
 
     def wait_over(
         self, link: PatientConnection, report: HostReport, interrupts: Interrupts
-    ) -> str:
+    ) -> JobOver:
         """Report and do as is wished, until the job is over.
 
         Raises:
@@ -208,7 +209,8 @@ class _Agent:
                         self._tell_rest(link, now)
                         if answer.goes_on:
                             raise RunGone(_INTERRUPTED, is_interrupted=True)
-                        return "the job is over"
+                        how = f": {answer.ending}" if answer.ending else ""
+                        return JobOver(f"the job is over{how}", answer.status)
                     self._wished = answer.processes
                 elif silence.is_over():
                     raise RunGone(

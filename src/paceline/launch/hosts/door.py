@@ -59,6 +59,7 @@ from paceline.transport.service import Peer, Reply
 
 LOOK_EVERY_S = 0.25
 TELL_S = 3.0  # how long hosts may take to hear that the job is over
+MISSING_EVERY_S = 30.0  # that hosts are waited for is said
 NUM_DIALS = 32  # at once
 
 Dial = Callable[[str, str], Connection]
@@ -95,6 +96,7 @@ class HostsDoor:
         """Nobody has come; ``dial`` connects to a host, by its address and token."""
         self._roster, self._job, self._joined = roster, job, joined
         self._wanted, self._come_by = wanted, Deadline(clock, wanted.within_s)
+        self._missing_by = Deadline(clock, MISSING_EVERY_S)
         self._is_complete = False  # once as many hosts were there as are wanted
         self._has_trained = False  # once as many trainers had a place as it begins with
         self._dial, self._say, self._clock = dial, say, clock
@@ -176,15 +178,17 @@ class HostsDoor:
             self._readers.discard(peer.connection)
             self._changed.notify_all()
 
-    def close(self, *, goes_on: bool = False) -> None:
+    def close(self, *, status: int = 0, ending: str = "", goes_on: bool = False) -> None:
         """The run is over: tell all hosts, then who reads logs, for `TELL_S` each; once.
 
+        ``status`` is its exit code, and ``ending`` says how it has failed, if it has.
         ``goes_on``: another run goes on with the job.
         """
         if self._over.is_set():
             return
         with self._lock:
             self._roster.is_over, self._roster.goes_on = True, goes_on
+            self._roster.status, self._roster.ending = status, ending
             # Whoever closes us hangs up next: a host that is told must have been sent it.
             self._wait_until(lambda: not (self._roster.untold() or self._num_unsent))
             self._are_logs_whole = True
@@ -243,6 +247,19 @@ class HostsDoor:
             )
         return self._is_complete
 
+    def _missing(self) -> list[str]:
+        """What is said, now and then, while hosts are waited for."""
+        missing = self._wanted.hosts - len(self._roster.hosts)
+        if self._is_complete or missing <= 0 or not self._missing_by.is_over():
+            return []
+        self._missing_by = Deadline(self._clock, MISSING_EVERY_S)
+        hosts, within_s = self._wanted.hosts, self._wanted.within_s
+        waited_s = within_s - self._come_by.remaining_s()
+        return [
+            f"waiting for {waited_s:.0f} s for {missing} more of the {hosts} machines that "
+            f"the job begins with (for {within_s:g} s at most: --first-batch)"
+        ]
+
     def _num_trainers(self) -> int:
         return self._roster.num_placed("trainer")
 
@@ -267,6 +284,7 @@ class HostsDoor:
                 said = self._take(self._roster.look(now))
                 if self._wanted.guests is not None:
                     self._wanted.guests.others = len(self._roster.hosts) - 1
+                said += self._missing()
                 if (waiting := self._waiting.tell(self._roster.rooms, now)) is not None:
                     said.append(waiting)
                 self._changed.notify_all()

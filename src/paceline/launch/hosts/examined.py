@@ -31,6 +31,7 @@ from paceline.errors import (
     StoreError,
     TransportError,
 )
+from paceline.launch.guests import JobOver
 from paceline.launch.hosts.probing import probe
 from paceline.launch.hosts.sameness import check_script, versions
 from paceline.launch.job import Wires
@@ -106,7 +107,7 @@ class Examined:
         self._probes: dict[str, ProbeResult] = {}
         self._files: dict[str, str] = {}
 
-    def wait_over(self, link: PatientConnection, interrupts: Interrupts) -> str:
+    def wait_over(self, link: PatientConnection, interrupts: Interrupts) -> JobOver:
         """Find out what is ordered until all is known; how it ended, in words.
 
         Raises:
@@ -122,7 +123,7 @@ class Examined:
             if answer is not None:
                 deadline = Deadline(self._wires.clock, self._silence_s)
                 if answer.is_over:
-                    return "the examination is over"
+                    return JobOver("the examination is over", 0)
                 is_done = self._carry_out(answer)
             elif deadline.is_over():
                 raise JobFailed(

@@ -114,6 +114,7 @@ class Roster:
         self._away: set[str] = set()  # trainers that have ended, and hold no room
         self.is_over = False
         self.goes_on = False  # the job, with another run
+        self.status, self.ending = 0, ""  # of a run that is over
 
     @property
     def own(self) -> Host:
@@ -233,6 +234,8 @@ class Roster:
             processes={} if self.is_over else processes,
             is_over=self.is_over,
             goes_on=self.goes_on,
+            status=self.status,
+            ending=self.ending,
         )
 
     def look(self, now: float) -> list[Change]:

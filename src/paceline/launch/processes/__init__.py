@@ -7,6 +7,7 @@
     role                 what coordinator and servers run
     group                a trainer of several processes
     parent, exits        what the kernel is asked for, and tells
+    ending               how a script ends, which Python tells nobody
     signals              being asked to stop, or to leave
     stacks               where threads stand, for who asks
 
@@ -15,6 +16,7 @@ What needs torch loads when it is asked for.
 
 from typing import TYPE_CHECKING
 
+from paceline.launch.processes.ending import note_exits
 from paceline.launch.processes.exits import (
     describe_exit,
     exit_code_of,

@@ -51,6 +51,7 @@ class Birth(NamedTuple):
     folder: str
     script: UserScript
     torchrun: Torchrun
+    wish: str
 
 
 class Come(NamedTuple):
@@ -69,17 +70,20 @@ def come(environ: Mapping[str, str], script: UserScript) -> Come | JobOver:
     """
     parent, started_at, command_line = find_torchrun(environ, os.getppid())
     torchrun = read_torchrun(environ, parent, command_line)._replace(started=started_at)
-    wish = digest_of(read_wishes(environ, torchrun), script, torchrun)
+    wishes, text = read_wishes(environ, torchrun), _text(script)
+    wish = digest_of(wishes, script, text, torchrun)
     arrive = Arrive(parent, torchrun.nonce, wish)
     folder = _folder(torchrun)
+    birth = Birth(str(folder), script, torchrun, wish)
     deadline, pause = Deadline(SystemClock(), START_S), threading.Event()
     started: subprocess.Popen[bytes] | None = None
     while not deadline.is_over():
         try:
             visit = GuestVisit(folder / DOOR, arrive)
-            found = visit.wait_place(_say)
+            is_first = environ.get("LOCAL_RANK", "0") == "0"
+            found = visit.wait_place(_say, is_told=is_first)
         except (OSError, PeerLost):  # there is none yet, or it goes just now
-            started = _start_first(folder, script, torchrun) or started
+            started = _start_first(folder, birth) or started
             if started is not None and started.poll() not in {None, 0}:
                 break
             pause.wait(LOOK_EVERY_S)
@@ -96,9 +100,13 @@ def come(environ: Mapping[str, str], script: UserScript) -> Come | JobOver:
     )
 
 
-def _start_first(
-    folder: Path, script: UserScript, torchrun: Torchrun
-) -> "subprocess.Popen[bytes] | None":
+def _text(script: UserScript) -> bytes:
+    with suppress(OSError):  # the working folder is another one by now
+        return b"" if script.is_module else Path(script.path).read_bytes()
+    return b""
+
+
+def _start_first(folder: Path, birth: Birth) -> "subprocess.Popen[bytes] | None":
     """Start the daemon, if no other process has begun to; it has the lock from now on."""
     try:
         lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -124,8 +132,8 @@ def _start_first(
     finally:
         os.close(lock)
     assert process.stdin is not None
-    with suppress(BrokenPipeError), process.stdin as birth:
-        birth.write(msgspec.msgpack.encode(Birth(str(folder), script, torchrun)))
+    with suppress(BrokenPipeError), process.stdin as told:
+        told.write(msgspec.msgpack.encode(birth))
     return process
 
 

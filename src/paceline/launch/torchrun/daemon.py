@@ -33,7 +33,7 @@ from paceline.launch.processes import name_process
 from paceline.launch.torchrun.coming import DOOR, LED, LOCK, Birth
 from paceline.launch.torchrun.found import OF_ONE_PROCESS
 from paceline.launch.torchrun.part import TakingPart
-from paceline.launch.torchrun.wishes import digest_of, read_wishes, refusal
+from paceline.launch.torchrun.wishes import read_wishes, refusal, told_to_go_on
 from paceline.timing import SystemClock
 from paceline.watch.progress import Lines
 
@@ -53,19 +53,22 @@ class _Output(io.StringIO):
 
 def main() -> None:
     """Take part until torchrun has gone."""
-    folder, script, torchrun = msgspec.msgpack.decode(sys.stdin.buffer.read(), type=Birth)
+    birth = msgspec.msgpack.decode(sys.stdin.buffer.read(), type=Birth)
+    folder, script, torchrun, wish = birth
     name_process("paceline-host")
     clock, output, door = SystemClock(), _Output(), Path(folder) / DOOR
     sys.stdout = sys.stderr = output
     led = door.with_name(LED)
     alone_s = ALONE_S if torchrun.is_elastic else ENDED_S
     wishes, show = read_wishes(os.environ, torchrun), Lines(output, "paceline: ")
-    wish = digest_of(wishes, script, torchrun)
 
     def refuses(arrive: Arrive) -> str:
         return refusal(arrive, torchrun, wish, script.named, alone_s)
 
-    hall = GuestHall(door, clock, alone_s, _end_this, refuses)
+    def greets(arrive: Arrive) -> str:
+        return told_to_go_on(arrive, torchrun, script.named)
+
+    hall = GuestHall(door, clock, alone_s, _end_this, refuses, greets)
     try:
         servers = {n: v for n, v in os.environ.items() if n not in OF_ONE_PROCESS}
         part = TakingPart(torchrun, wishes, script, servers, led, hall, show, clock)

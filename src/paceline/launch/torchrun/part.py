@@ -7,14 +7,13 @@ import os
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple, final
+from typing import NamedTuple
 
 from msgspec import structs
 from rich.console import Console
 
-from paceline.config import JobConfig
-from paceline.errors import Interrupted, JobFailed, PacelineError, UsageError
-from paceline.launch.engines import BroughtJob
+from paceline.errors import Interrupted, JobFailed, PacelineError
+from paceline.launch.engines import NoEngine
 from paceline.launch.guests import GuestHall, JobOver
 from paceline.launch.hosts import HostPlan, Listening, wait_host, wait_own_host
 from paceline.launch.job import (
@@ -93,10 +92,15 @@ class TakingPart(NamedTuple):
             plain = self.wishes.is_plain
             own = self._own(where, is_plain=plain)
             machines = min(self.torchrun.machines, self.wishes.servers)
-            announcing = Announcing(store, machines, tells=secret is None, is_plain=plain)
             ports = own.first, own.last
             at = own._replace(first=0, last=0)
-            over = self._lead(Listening(at, None, secret, announcing, plain, ports))
+
+            def tell(join: str, made: Secret) -> None:
+                told = made.text() if secret is None else ""
+                store.tell(Leading("open", join, told, plain))
+
+            come = NoEngine(machines, tell)
+            over = self._lead(Listening(at, None, secret, come, plain, ports))
         except (PacelineError, Interrupted) as error:
             over = JobOver(f"the machine that led has failed: {error}", 1)
             raise
@@ -184,9 +188,9 @@ class TakingPart(NamedTuple):
             is_plain=is_plain,
             guests=self.guests,
         )
-        said = wait_host(plan, self.show.say, self.clock, self.environment)
-        self.show.say(said)
-        return JobOver(said, 0)
+        over = wait_host(plan, self.show.say, self.clock, self.environment)
+        self.show.say(over.text)
+        return over
 
     def _own(self, towards: TcpAddress, *, is_plain: bool) -> TcpListening:
         """Where the listeners of this machine are."""
@@ -197,50 +201,3 @@ class TakingPart(NamedTuple):
             return wait_own_host(towards, JOIN_WITHIN_S, say, clock)
 
         return own_listening(wish, towards, way, candidates(), is_plain=is_plain)
-
-
-@final
-class Announcing:
-    """An engine that brings nobody: machines come when they read where: see `Engine`."""
-
-    flag = "torchrun"
-    leads_only = False
-    ended: list[str] = []  # noqa: RUF012  (nobody adds to it)
-
-    def __init__(
-        self, store: ClaimStore, machines: int, *, tells: bool, is_plain: bool
-    ) -> None:
-        """With so many ``machines`` the job begins; it ``tells`` them the secret, too."""
-        self._store, self._machines = store, machines
-        self._tells, self._is_plain = tells, is_plain
-        self._secret = ""
-
-    def own_address(self, ports: tuple[int, int]) -> TcpListening:  # noqa: ARG002
-        """See `Engine`: it is said with the machines, and never asked for."""
-        raise UsageError("torchrun: where machines join is said by who starts the job")
-
-    def num_machines(self, config: JobConfig | None) -> int:  # noqa: ARG002
-        """See `Engine`."""
-        return self._machines - 1
-
-    def options(self) -> list[str]:
-        """See `Engine`: none, since torchrun starts the machines of the next run, too."""
-        return []
-
-    def bring(self, job: BroughtJob) -> "Announcing":
-        """See `Engine`."""
-        self._secret = job.secret.text() if self._tells else ""
-        return self
-
-    def start(self, join: str) -> None:
-        """See `Brought`."""
-        self._store.tell(Leading("open", join, self._secret, self._is_plain))
-
-    def check(self) -> None:
-        """See `Brought`."""
-
-    def expect_end(self) -> None:
-        """See `Brought`."""
-
-    def close(self) -> None:
-        """See `Brought`."""

@@ -65,12 +65,15 @@ class Wishes(NamedTuple):
         )
 
 
-def digest_of(wishes: Wishes, script: UserScript, torchrun: Torchrun) -> str:
-    """What two torchruns that mean the same job have in common."""
+def digest_of(wishes: Wishes, script: UserScript, text: bytes, torchrun: Torchrun) -> str:
+    """What two torchruns that mean the same job have in common.
+
+    ``text``: what the script is; empty where that is a module.
+    """
     own = ("--local-rank", "--local_rank")  # of one process
     arguments = [one for one in script.arguments if not one.startswith(own)]
     size = torchrun.processes, torchrun.most_machines
-    meant = (*wishes, script.named, arguments, size)
+    meant = (*wishes, script.named, text, arguments, size)
     return xxhash.xxh3_64_hexdigest(repr(meant).encode(errors="surrogateescape"))
 
 
@@ -82,9 +85,20 @@ def refusal(
         return ""
     return (
         f"this machine still holds the job of {script} that another torchrun (process "
-        f"{torchrun.parent}, --rdzv-id {torchrun.run}) has begun with other variables, "
-        f"processes or arguments: wait {wait_s:g} s after its end, or take another "
-        "--rdzv-id"
+        f"{torchrun.parent}, --rdzv-id {torchrun.run}) has begun with another script, "
+        f"other variables, processes or arguments: wait {wait_s:g} s after its end, or "
+        "take another --rdzv-id"
+    )
+
+
+def told_to_go_on(arrive: Arrive, torchrun: Torchrun, script: str) -> str:
+    """What one is told that comes to the job of an earlier torchrun; or nothing."""
+    if arrive.nonce == torchrun.nonce:
+        return ""
+    return (
+        f"goes on with the job of {script} that another torchrun (process "
+        f"{torchrun.parent}) has begun under --rdzv-id {torchrun.run}: to begin anew, take "
+        "another --rdzv-id"
     )
 
 

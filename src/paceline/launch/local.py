@@ -59,14 +59,7 @@ from paceline.transport.address import TcpListening
 from paceline.transport.handshake import Secret
 from paceline.transport.shared_memory import may_share_memory
 from paceline.watch.progress import Show
-from paceline.watch.summary import (
-    Ending,
-    Restarts,
-    Summary,
-    Verdict,
-    summarize,
-    tell_ending,
-)
+from paceline.watch.summary import Ending, Restarts, Summary, Verdict, summarize
 
 if TYPE_CHECKING:
     from paceline.launch.guests import GuestHall
@@ -172,13 +165,7 @@ def wait_local_run(
         except JobFailed as error:
             ended = launcher.ended(Verdict(Ending.FAILED, str(error)))
         if door is not None:
-            verdict = ended.verdict
-            told = tell_ending(verdict.ending.value, verdict.reason)
-            door.close(  # last logs come
-                status=verdict.exit_code,
-                ending=told if verdict.exit_code else "",
-                goes_on=verdict.ending is Ending.INTERRUPTED,
-            )
+            door.close(ended.verdict)  # last logs come
         return _sum_up(ended, supervision, clock.now_s() - started_s, run, reach)
 
 

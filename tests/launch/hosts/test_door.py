@@ -38,8 +38,10 @@ from paceline.messages.shared import Refusal
 from paceline.timing import ManualClock
 from paceline.transport.connection import Connection
 from paceline.transport.service import Peer
+from paceline.watch.summary import Ending, Verdict
 
 PEER = Peer("host", "", 0, 1)
+INTERRUPTED = Verdict(Ending.INTERRUPTED, "interrupted")
 OWN = JoinHost(token="", name="home", address="10.0.0.1", cores=2)
 COMING = JoinHost(token="b", name="b", address="tcp:10.0.0.2:5", cores=8)
 
@@ -332,7 +334,7 @@ def test_closing_waits_for_who_reads_logs_until_that_has_gone(tmp_path: Path) ->
 def test_the_door_closes_once_the_last_orders_are_sent(doors: Callable[..., Doors]) -> None:
     one = doors()
     one.ask(COMING)
-    closing = threading.Thread(target=partial(one.door.close, goes_on=True))
+    closing = threading.Thread(target=partial(one.door.close, INTERRUPTED))
     closing.start()
     were_open: list[bool] = []
 

@@ -73,7 +73,7 @@ def test_each_way_is_tried_once_however_often_it_is_ordered(
     order = ExamOrders(probes={"host-0": ("tcp:10.0.0.1:5", "t0")})
     visit = Visit(monkeypatch, "", order, PeerLost("away"), order, OVER)
 
-    assert visit.end() == "the examination is over"
+    assert visit.end().text == "the examination is over"
 
     assert visit.tried == ["once"]
     assert [report.probes for report in visit.told] == [{}, *[{"host-0": WELL}] * 3]

@@ -18,9 +18,11 @@ from paceline.launch.hosts.roster import (
     Roster,
 )
 from paceline.messages.hosts import HostExit, HostOrders, HostReport, JoinHost
+from paceline.watch.summary import Ending, Verdict
 
 TIMEOUT_S = 10.0
 STEPS = ("start", "report", "keep", "repeat", "end", "kill", "forget", "look")
+TRAINED = Verdict(Ending.TRAINED, "")
 OWN = JoinHost(token="", name="home", address="10.0.0.1", cores=2)
 
 
@@ -212,7 +214,7 @@ def test_a_host_is_there_once_it_has_reported() -> None:
 def test_a_host_is_waited_for_until_it_has_told_all_its_logs() -> None:
     roster = Roster(OWN, TIMEOUT_S, 0.0)
     host = joined(roster)
-    roster.is_over = True
+    roster.verdict = TRAINED
 
     _, orders = roster.report(structs.replace(report(host), has_more=True), 1.0)
     assert isinstance(orders, HostOrders)
@@ -227,7 +229,7 @@ def test_all_are_told_that_the_job_is_over() -> None:
     roster = Roster(OWN, TIMEOUT_S, 0.0)
     host = joined(roster)
     roster.start("trainer-0", host.id)
-    roster.is_over = True
+    roster.verdict = TRAINED
     assert roster.untold() == [host]
 
     _, orders = roster.report(report(host), 1.0)
@@ -235,9 +237,15 @@ def test_all_are_told_that_the_job_is_over() -> None:
     assert orders == HostOrders(processes={}, is_over=True)
     assert roster.untold() == []
 
-    roster.goes_on = True
+    roster.verdict = Verdict(Ending.INTERRUPTED, "interrupted; saved as cut 3")
     _, orders = roster.report(report(host), 1.0)
-    assert orders == HostOrders(processes={}, is_over=True, goes_on=True)
+    assert orders == HostOrders(
+        processes={},
+        is_over=True,
+        goes_on=True,
+        status=75,
+        ending="interrupted; saved as cut 3",
+    )
 
 
 def test_an_ended_server_keeps_its_room_and_a_trainer_may_find_its_own_taken() -> None:

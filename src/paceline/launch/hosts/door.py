@@ -56,6 +56,7 @@ from paceline.timing import Clock, Deadline
 from paceline.transport.connection import Connection
 from paceline.transport.frames import ByteArray
 from paceline.transport.service import Peer, Reply
+from paceline.watch.summary import Ending, Verdict
 
 LOOK_EVERY_S = 0.25
 TELL_S = 3.0  # how long hosts may take to hear that the job is over
@@ -63,6 +64,7 @@ MISSING_EVERY_S = 30.0  # that hosts are waited for is said
 NUM_DIALS = 32  # at once
 
 Dial = Callable[[str, str], Connection]
+_TRAINED = Verdict(Ending.TRAINED, "")
 
 
 class Wanted(NamedTuple):
@@ -178,17 +180,12 @@ class HostsDoor:
             self._readers.discard(peer.connection)
             self._changed.notify_all()
 
-    def close(self, *, status: int = 0, ending: str = "", goes_on: bool = False) -> None:
-        """The run is over: tell all hosts, then who reads logs, for `TELL_S` each; once.
-
-        ``status`` is its exit code, and ``ending`` says how it has failed, if it has.
-        ``goes_on``: another run goes on with the job.
-        """
+    def close(self, verdict: Verdict = _TRAINED) -> None:
+        """The run is over: tell all hosts, then who reads logs, for `TELL_S` each; once."""
         if self._over.is_set():
             return
         with self._lock:
-            self._roster.is_over, self._roster.goes_on = True, goes_on
-            self._roster.status, self._roster.ending = status, ending
+            self._roster.verdict = verdict
             # Whoever closes us hangs up next: a host that is told must have been sent it.
             self._wait_until(lambda: not (self._roster.untold() or self._num_unsent))
             self._are_logs_whole = True

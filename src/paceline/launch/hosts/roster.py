@@ -30,6 +30,7 @@ from paceline.messages.hosts import (
     HostWish,
     JoinHost,
 )
+from paceline.watch.summary import Ending, Verdict, tell_ending
 
 KILL_S = 4.0  # less than whoever ends processes waits for killed ones
 ANSWERS_S = 2.0  # a host that was heard within does answer
@@ -112,9 +113,7 @@ class Roster:
         self._at: dict[str, str] = {COORDINATOR: self._own.id}  # {role: host}
         self._left: dict[str, set[str]] = {}  # {role: hosts where others did not reach it}
         self._away: set[str] = set()  # trainers that have ended, and hold no room
-        self.is_over = False
-        self.goes_on = False  # the job, with another run
-        self.status, self.ending = 0, ""  # of a run that is over
+        self.verdict: Verdict | None = None  # of a run that is over
 
     @property
     def own(self) -> Host:
@@ -228,15 +227,11 @@ class Roster:
             if ended is not None and not one.has_ended:
                 one.has_ended = True
                 changes.append(ProcessEnded(number, ended))
-        host.is_told = self.is_over and not report.has_more
+        host.is_told = self.verdict is not None and not report.has_more
+        if self.verdict is not None:
+            return changes, _over(self.verdict)
         processes = {n: HostProcess(p.role, p.wish) for n, p in self._at_host(host)}
-        return changes, HostOrders(
-            processes={} if self.is_over else processes,
-            is_over=self.is_over,
-            goes_on=self.goes_on,
-            status=self.status,
-            ending=self.ending,
-        )
+        return changes, HostOrders(processes=processes)
 
     def look(self, now: float) -> list[Change]:
         """Hosts that are silent for too long; killed processes that count as ended."""
@@ -287,3 +282,14 @@ class Roster:
             changes.append(ProcessStarted(number, one.pid))
         exit_ = HostExit(one.pid, -signal.SIGKILL)
         return [*changes, ProcessEnded(number, exit_, host)]
+
+
+def _over(verdict: Verdict) -> HostOrders:
+    told = tell_ending(verdict.ending.value, verdict.reason)
+    return HostOrders(
+        processes={},
+        is_over=True,
+        goes_on=verdict.ending is Ending.INTERRUPTED,
+        status=verdict.exit_code,
+        ending=told if verdict.exit_code else "",
+    )

@@ -9,9 +9,10 @@ known here.
 """
 
 import sys
-from typing import NoReturn
+from typing import NoReturn, final
 
 
+@final
 class _Exit(SystemExit):
     """What ``sys.exit`` raises."""
 

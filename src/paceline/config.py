@@ -135,6 +135,9 @@ class JobConfig(msgspec.Struct, frozen=True, kw_only=True):
         return self.most_trainers or self.trainers
 
 
+MOST_TRAINERS = 100_000  # that a running job may be scaled to: more is a slip of the hand
+
+
 def parse_trainers(text: str) -> tuple[int, int]:
     """Read how many trainers, as written on the command line: ``4``, or ``2:6``.
 

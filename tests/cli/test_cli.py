@@ -204,6 +204,9 @@ EXPECTED_VIEW = {
             "clock": 9,
             "records": 512,
             "wait": None,
+            "spent": None,
+            "load": [],
+            "counters": {},
         }
     ],
     "counters": {"duplicates": 2},

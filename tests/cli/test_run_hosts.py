@@ -8,6 +8,7 @@ from paceline.cli import run as run_command
 from paceline.cli.elsewhere import host as host_command
 from paceline.launch.engines import SshEngine
 from paceline.launch.engines.slurm import SlurmEngine
+from paceline.launch.guests import JobOver
 from paceline.launch.hosts import Capacity, HostPlan
 from paceline.watch.summary import Ending, Verdict
 from tests.cli.running import Runs, exit_code
@@ -132,7 +133,7 @@ def test_a_host_says_how_many_of_each_it_takes(
     plans: list[HostPlan] = []
     monkeypatch.setenv("PACELINE_SECRET", "ab" * 32)
     monkeypatch.setattr(
-        host_command, "wait_host", lambda plan, *_: plans.append(plan) or "over"
+        host_command, "wait_host", lambda plan, *_: plans.append(plan) or JobOver("over", 0)
     )
 
     assert exit_code(monkeypatch, *words, "--join", "127.0.0.1:7070") == 0

@@ -13,7 +13,7 @@ from paceline.errors import UsageError
 
 TOKEN = "right"
 DOOR = PageDoor(8080, TOKEN)
-BEHIND = PageDoor(8080, TOKEN, "https://jobs.example.org/mine")
+BEHIND = PageDoor(8080, TOKEN, "https://jobs.example.org/mine", may_ask=False)
 HERE = "127.0.0.1:8080"
 LINK = PageVisit("GET", HERE, "cross-site", "navigate", "document", token=TOKEN)
 
@@ -108,8 +108,34 @@ def test_behind_a_proxy_the_page_is_at_the_address_that_visitors_see() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["jobs.example.org", "ftp://a", "https://a/?x", "https://me@a/", ""]
+    "text",
+    [
+        "jobs.example.org",
+        "ftp://a",
+        "https://a/?x",
+        "https://me@a/",
+        "https://[::1",
+        "https://a:x/",
+        "",
+    ],
 )
 def test_an_address_that_visitors_cannot_open_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="--behind-proxy: expected the address"):
         parse_proxy(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "read"),
+    [
+        ("https://Jobs.Example.org/mine", "https://jobs.example.org/mine"),
+        ("HTTPS://a.org:443/", "https://a.org/"),
+        ("http://a.org:8080", "http://a.org:8080"),
+    ],
+)
+def test_an_address_is_taken_as_browsers_say_it(text: str, read: str) -> None:
+    assert parse_proxy(text) == read
+
+
+def test_the_cookie_is_for_the_page_and_not_for_what_shares_its_host() -> None:
+    assert BEHIND.path == "/mine"
+    assert DOOR.path == "/"

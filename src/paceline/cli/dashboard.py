@@ -46,6 +46,10 @@ def dashboard(
             "the page changes nothing then."
         ),
     ] = None,
+    look_only: Annotated[
+        bool,
+        typer.Option("--look-only", help="The page changes nothing, whoever asks."),
+    ] = False,
 ) -> None:
     """Show a job in the browser, while it runs and afterwards, until Ctrl-C."""
     job = job_said(job_dir, join, find_job, is_plain=plain)
@@ -58,7 +62,7 @@ def dashboard(
     else:
         with suppress(TransportError):  # it may come back, and the page tells it
             observer.ask()
-    opened = open_dashboard(port, token, proxy)
+    opened = open_dashboard(port, token, proxy, may_ask=not look_only)
     observer.start()
     print(f"paceline: {name} is shown at {opened.door.url}", file=sys.stderr)
     try:

@@ -13,12 +13,12 @@ over; it dies with the process. Of one kind there is one at a time.
 
 import secrets
 import threading
-from typing import Any, Literal, final
+from typing import Annotated, Any, Literal, final
 
 import msgspec
 
-from paceline.config import parse_pace
-from paceline.errors import PacelineError, UsageError
+from paceline.config import MOST_TRAINERS, parse_pace
+from paceline.errors import UsageError
 from paceline.launch.job import JobDir, JobDoor, call_until_done
 from paceline.messages.shared import Message
 from paceline.messages.trainer import Saved
@@ -32,7 +32,7 @@ class PageAsk(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a page asks for, as it sends it."""
 
     ask: Literal["scale", "pace", "checkpoint", "interrupt"]
-    trainers: int = 0
+    trainers: Annotated[int, msgspec.Meta(ge=0, le=MOST_TRAINERS)] = 0
     pace: str = ""
 
     def message(self) -> Message:
@@ -109,7 +109,7 @@ class JobAsks:
 
         try:
             answer = call_until_done(self._job, asked.message(), self._clock, waits)
-        except PacelineError as error:
+        except Exception as error:  # noqa: BLE001  (whatever it is, it is told)
             self._note(asked.ask, "refused", str(error))
             return
         cut = f"cut {answer.cut}" if isinstance(answer, Saved) else ""

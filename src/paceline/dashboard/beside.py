@@ -49,18 +49,23 @@ def dashboard_beside(job: JobDir, say: Callable[[str], None]) -> Iterator[None]:
             start_new_session=True,  # Ctrl-C is the launcher's
         )
     assert child.stdin is not None
-    child.stdin.write(opened.door.token.encode() + b"\n")
-    child.stdin.flush()
+    with contextlib.suppress(BrokenPipeError):  # it has ended already, which is told
+        child.stdin.write(opened.door.token.encode() + b"\n")
+        child.stdin.flush()
     say(f"{job.path.name} is shown at {opened.door.url}")
     try:
         yield
     finally:
-        child.stdin.close()
+        was_there = child.poll() is None
+        with contextlib.suppress(BrokenPipeError):
+            child.stdin.close()
         try:
             child.wait(CLOSE_S)
         except subprocess.TimeoutExpired:
             child.kill()
             child.wait()
+        if not was_there:
+            say(f"the dashboard had ended by itself, with exit code {child.returncode}")
 
 
 def _serve_until_left(descriptor: int, job: JobDir, clock: Clock) -> None:

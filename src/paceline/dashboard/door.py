@@ -8,16 +8,17 @@
                      clicked elsewhere and holds the token is the user's own way in
     token            in the address once, then in a cookie that is named after the port
                      (cookies know no ports), or in the header of a program: 401
-    word             in a header of what changes the job; only the page itself can read it,
-                     and send it (POST): 403
+    word             in a header of what changes the job; no page but this one can read it,
+                     and send it (POST): 403. Whoever has the token can, too.
 
 Behind a proxy the page is at the address that its visitors see, and changes nothing: who
-they are, the proxy alone knows.
+they are, the proxy alone knows. Nor does one that is only to be looked at.
 
 Pure.
 """
 
 import hmac
+from contextlib import suppress
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
@@ -35,6 +36,7 @@ HEADERS = {  # of every answer
     "Cache-Control": "no-store",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
+_PORTS = {"http": 80, "https": 443}
 _OTHERS = "another page has asked, in its visitor's name"
 
 
@@ -73,6 +75,7 @@ class PageDoor(NamedTuple):
     port: int
     token: str
     proxy: str = ""  # the address behind which it is: https://jobs.example.org/mine
+    may_ask: bool = True  # for a change of the job
 
     @property
     def url(self) -> str:
@@ -84,6 +87,11 @@ class PageDoor(NamedTuple):
     def cookie_name(self) -> str:
         """Dashboards at other ports of this machine have cookies of their own."""
         return f"paceline-{self.port}"
+
+    @property
+    def path(self) -> str:
+        """Below which its visitors find it: no other page of that host gets the cookie."""
+        return urlsplit(self.proxy).path or "/"
 
     @property
     def word(self) -> str:
@@ -107,11 +115,7 @@ class PageDoor(NamedTuple):
         """
         origins = self.origins()
         if visit.host not in origins:
-            raise VisitError(
-                421,
-                f"this dashboard is reached by {' or '.join(self._names())} alone; "
-                "with ssh -L use the same port on both sides",
-            )
+            raise VisitError(421, f"this dashboard is reached by {self._names()}")
         has_token = _is_same(visit.token, self.token)
         if visit.site not in OWN_SITES and not (visit.is_link and has_token):
             raise VisitError(403, _OTHERS)
@@ -131,13 +135,15 @@ class PageDoor(NamedTuple):
             raise VisitError(401, "open the address that paceline dashboard has printed")
         return False
 
-    def _names(self) -> list[str]:
-        here = [f"{name}:{self.port}" for name in ("127.0.0.1", "localhost")]
-        return [self.proxy] if self.proxy else here
+    def _names(self) -> str:
+        if self.proxy:
+            return f"{self.proxy} alone"
+        here = f"127.0.0.1:{self.port} or localhost:{self.port} alone"
+        return f"{here}; with ssh -L use the same port on both sides"
 
     def _admit_change(self, visit: PageVisit) -> None:
-        if self.proxy:
-            raise VisitError(405, "behind a proxy a dashboard is looked at, no more")
+        if not self.may_ask:
+            raise VisitError(405, "this dashboard is looked at, and changes nothing")
         if not _is_same(visit.word, self.word):
             raise VisitError(403, "only the page of this dashboard asks for a change")
 
@@ -148,10 +154,14 @@ def parse_proxy(text: str) -> str:
     Raises:
         UsageError: it is none.
     """
-    seen = urlsplit(text)
-    is_bare = not (seen.query or seen.fragment or "@" in seen.netloc)
-    if seen.scheme in {"http", "https"} and seen.netloc and is_bare:
-        return text
+    with suppress(ValueError):  # of a port, or of brackets
+        seen = urlsplit(text)
+        host, port = seen.hostname or "", seen.port
+        is_bare = not (seen.query or seen.fragment or "@" in seen.netloc)
+        if seen.scheme in _PORTS and host and is_bare:
+            host = f"[{host}]" if ":" in host else host
+            told = "" if port in {None, _PORTS[seen.scheme]} else f":{port}"
+            return f"{seen.scheme}://{host}{told}{seen.path}"  # as browsers say it
     raise UsageError(
         "--behind-proxy: expected the address that visitors see, "
         f"https://jobs.example.org/mine; got {text!r}"

@@ -60,8 +60,12 @@ class Opened(NamedTuple):
     door: PageDoor
 
 
-def open_dashboard(port: int, token: str = "", proxy: str = "") -> Opened:
+def open_dashboard(
+    port: int, token: str = "", proxy: str = "", *, may_ask: bool = True
+) -> Opened:
     """Take a port of the loopback; 0: any. The token is made, unless there is one.
+
+    Behind a proxy nobody asks for a change of the job.
 
     Raises:
         UsageError: it is taken, or ``paceline[dashboard]`` is not installed.
@@ -83,7 +87,8 @@ def open_dashboard(port: int, token: str = "", proxy: str = "") -> Opened:
         taken.close()
         raise UsageError(f"--port {port}: {error.strerror}") from error
     token = token or secrets.token_urlsafe(24)
-    return Opened(taken, PageDoor(taken.getsockname()[1], token, proxy))
+    door = PageDoor(taken.getsockname()[1], token, proxy, may_ask and not proxy)
+    return Opened(taken, door)
 
 
 def serve(opened: Opened, observer: Observer) -> None:
@@ -142,7 +147,7 @@ def app_of(
 
     routes = [Route(path, page(*file)) for path, file in FILES.items()]
     routes += [Route("/beats", beats), Route("/metrics", metrics)]
-    if not door.proxy:
+    if door.may_ask:
         routes += asking(observer.asks, door)
     return Starlette(routes=routes)
 
@@ -210,6 +215,7 @@ class Doorkeeper:
                 opened.set_cookie(
                     door.cookie_name,
                     door.token,
+                    path=door.path,
                     secure=door.proxy.startswith("https:"),
                     httponly=True,
                     samesite="strict",

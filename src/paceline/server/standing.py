@@ -243,8 +243,8 @@ class ServerCore:
         self._told_load_s, told = now_s, {}
         for slot, queue in sorted(self.slots.queues.items()):
             if queue not in told:
-                told[queue] = SlotLoad(slot, round(queue.busy_s, 4), queue.longest)
-                queue.longest = 0
+                longest = queue.take_longest()
+                told[queue] = SlotLoad(slot, round(queue.busy_s, 4), longest)
         return tuple(told.values())
 
     # ------------------------------------------------------------ cuts

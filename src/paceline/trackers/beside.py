@@ -60,18 +60,19 @@ def trackers_beside(
         )
         for number, target in enumerate(targets)
     ]
+    is_over = False
     try:
         yield
-    except BaseException:
-        for child in children:
-            child.terminate()
-        raise
+        is_over = True
     finally:
+        if not is_over:
+            for child in children:
+                child.terminate()
         deadline = Deadline(SystemClock(), END_S)
         for number, (child, target) in enumerate(zip(children, targets, strict=True)):
             with contextlib.suppress(subprocess.TimeoutExpired):
                 child.wait(deadline.remaining_s())
-            if (why := _why_not_done(child.returncode)) is not None:
+            if is_over and (why := _why_not_done(child.returncode)) is not None:
                 log = job.log(_log_name(number))
                 command = f"paceline track {job.path} --to {target}"
                 say(f"{target} {why} ({log}); what is missing is written by: {command}")

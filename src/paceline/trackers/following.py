@@ -148,4 +148,7 @@ def _end_of(summary: dict[str, object]) -> RunEnd:
         for name in ("records", "steps", "epochs", "seconds", "records_per_second")
         if isinstance(value := summary.get(name), int | float)
     }
-    return RunEnd(str(summary["status"]), str(summary.get("reason") or ""), numbers)
+    how = str(summary.get("ending") or summary["status"])
+    return RunEnd(
+        "finished" if how == "trained" else how, str(summary.get("reason") or ""), numbers
+    )

@@ -60,12 +60,13 @@ class MarkFile:
                 f"tracked: {error.strerror}; track a copy of the job folder"
             ) from error
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise UsageError(
+                    f"another process tracks this job there already (it holds {lock})"
+                ) from None
             yield
-        except BlockingIOError:
-            raise UsageError(
-                f"another process tracks this job there already (it holds {lock})"
-            ) from None
         finally:
             os.close(descriptor)
 

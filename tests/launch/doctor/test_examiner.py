@@ -62,7 +62,7 @@ def test_machines_try_each_other_and_the_place_of_checkpoints_and_go(
     other.join(10.0)
 
     assert not other.is_alive()
-    assert exam.ends == ["the examination is over"]
+    assert [end.text for end in exam.ends] == ["the examination is over"]
     assert [finding for finding in result.findings if finding.is_wrong] == []
     assert len(result.examinees) == 2
     for one in result.examinees:

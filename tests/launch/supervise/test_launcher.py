@@ -16,7 +16,7 @@ from paceline.launch.supervise.supervision import Supervision
 from paceline.messages.watching import Exited, JobStatus, LauncherOrders, QueueStatus
 from paceline.timing import SystemClock
 from paceline.watch.progress import Show
-from paceline.watch.summary import Ending
+from paceline.watch.summary import Ending, Verdict
 
 pytestmark = [pytest.mark.slow, pytest.mark.system]
 
@@ -272,6 +272,21 @@ def test_an_operator_interrupts_as_ctrl_c_does_and_the_coordinator_hears_it_is_k
     assert ended.verdict.ending is Ending.INTERRUPTED
     assert "saved as cut 0" in ended.verdict.reason
     assert told[:3] == [False, False, True]
+
+
+def test_ctrl_c_once_ends_at_once_what_an_operator_has_interrupted(tmp_path: Path) -> None:
+    def answer(n: int) -> LauncherOrders:
+        if n == 4:
+            os.kill(os.getpid(), signal.SIGINT)
+        return LauncherOrders(status=status(n), is_interrupted=n == 2)
+
+    stays = "trap '' TERM; while true; do sleep 0.05; done"
+    link = StandInLink(answer)
+    run = Run(tmp_path, {"server-0": FOREVER, "trainer-0": stays}, link)
+    with Interrupts() as interrupts:
+        ended = run.wait_ended(interrupts)
+
+    assert ended.verdict == Verdict(Ending.INTERRUPTED, "interrupted")
 
 
 def test_ctrl_c_twice_ends_every_process_at_once(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 
+from paceline.config import MOST_TRAINERS
 from paceline.coordinator.decisions.checkpoints import fail_cut
 from paceline.coordinator.decisions.membership import exited, lose
 from paceline.coordinator.decisions.status import job_status
@@ -252,8 +253,9 @@ def launcher_reported(book: Book, asker: Asker, report: LauncherReport) -> None:
 def scale_asked(book: Book, asker: Asker, message: Scale) -> None:
     """Change how many trainers there are to be; the launcher makes it so."""
     least, most = book.config.trainers, book.config.most_trainers
-    allowed = f"{least} to {most}" if most else "at least 1"
-    if message.trainers < 1 or (most and not least <= message.trainers <= most):
+    least, most = (least, most) if most else (1, MOST_TRAINERS)
+    allowed = f"{least} to {most}"
+    if not least <= message.trainers <= most or message.trainers < 1:
         text = f"expected {allowed} trainers, got {message.trainers}"
         book.refuse(asker.ticket, "invalid", text)
         return

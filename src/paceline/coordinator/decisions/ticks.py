@@ -30,7 +30,7 @@ from paceline.pace.policy import adapts_steps, backups_of, carries_over, updates
 def tick_asked(book: Book, asker: Asker, message: Tick) -> None:
     """A trainer has pushed: what it says counts, waits for its round, or is refused."""
     if message.spent is not None:
-        book.members.heard(message.incarnation, book.now).spent = message.spent
+        book.members.heard(message.incarnation, book.now).note_spent(message.spent)
     part = book.durable.parts.get(message.part)
     if part is None:
         text = f"part {message.part} is not shared on timeline {message.timeline}"

@@ -265,7 +265,7 @@ def _beat(book: Book, _: Asker, message: Beat) -> Message:
     info.clock = max(info.clock, message.clock)
     info.state = message.state or info.state
     info.wait, info.wait_s = message.wait, book.now
-    info.spent = message.spent or info.spent
+    info.note_spent(message.spent)
     reached = {s: state.servers[s] for s in message.unreached if s in state.servers}
     book.unreached.note(message.incarnation, reached, book.now)
     looks = message.wait is not None and message.wait.kind == "servers"

@@ -192,8 +192,11 @@ class Cuts:
 
     def forget_saves_in(self, cut: int) -> None:
         """A cut, and what came behind it, is not: whoever waited for it wants another."""
-        for wish, begun in self.of_wishes.items():
-            self.of_wishes[wish] = None if begun is not None and begun >= cut else begun
+        gone = [
+            w for w, begun in self.of_wishes.items() if begun is not None and begun >= cut
+        ]
+        for wish in gone:  # who still waits for it says it again
+            del self.of_wishes[wish]
         self.of_saves = {k: number for k, number in self.of_saves.items() if number < cut}
         if self.last_save is not None and self.last_save >= cut:
             self.last_save = None

@@ -48,6 +48,13 @@ class MemberInfo:
         self.evaluated = 0  # batches that needed no step
         self.spent: SpentTime | None = None
 
+    def note_spent(self, told: SpentTime | None) -> None:
+        """What it has told; a question that is asked again tells what it told before."""
+        before = self.spent
+        if told is not None:
+            new = told if before is None else SpentTime(*map(max, before, told))
+            self.spent = new
+
 
 @final
 class Members:

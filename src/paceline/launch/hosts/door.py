@@ -64,7 +64,7 @@ MISSING_EVERY_S = 30.0  # that hosts are waited for is said
 NUM_DIALS = 32  # at once
 
 Dial = Callable[[str, str], Connection]
-_TRAINED = Verdict(Ending.TRAINED, "")
+_LOST = Verdict(Ending.FAILED, "its launcher has ended before the job")
 
 
 class Wanted(NamedTuple):
@@ -180,7 +180,7 @@ class HostsDoor:
             self._readers.discard(peer.connection)
             self._changed.notify_all()
 
-    def close(self, verdict: Verdict = _TRAINED) -> None:
+    def close(self, verdict: Verdict = _LOST) -> None:
         """The run is over: tell all hosts, then who reads logs, for `TELL_S` each; once."""
         if self._over.is_set():
             return

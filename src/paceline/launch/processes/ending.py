@@ -9,6 +9,7 @@ known here.
 """
 
 import sys
+import threading
 from typing import NoReturn, final
 
 
@@ -16,17 +17,21 @@ from typing import NoReturn, final
 class _Exit(SystemExit):
     """What ``sys.exit`` raises."""
 
-    @property
-    def code(self) -> object:  # type: ignore[override]
+    @property  # type: ignore[override]
+    def code(self) -> object:
         """What the script has said; asked by the interpreter, it is the script's end."""
         found = self.args[0] if self.args else None
         try:
             sys._getframe(1)
         except ValueError:  # nobody below: the interpreter itself
-            if found not in {None, 0}:
+            if found is not None and found != 0:
                 sys.last_type, sys.last_value = type(self), self
                 sys.last_traceback = self.__traceback__
         return found
+
+    @code.setter
+    def code(self, status: object) -> None:
+        self.args = (status,)
 
 
 def note_exits() -> None:
@@ -36,6 +41,8 @@ def note_exits() -> None:
     """
 
     def leave(status: object = None, /) -> NoReturn:
+        if threading.current_thread() is not threading.main_thread():
+            raise SystemExit(status)  # of a thread, whose end says nothing of the script's
         raise _Exit(status)
 
     sys.exit = leave

@@ -34,10 +34,11 @@ def exit_code_of(error: BaseException) -> int:
     """The exit code of a script that ends with this error.
 
     `USAGE_EXIT_CODE` if it would end so each time it is started: it asks for something that
-    cannot be, or it is not of the job that it came to. Of ``sys.exit``: its own code.
+    cannot be, or it is not of the job that it came to. Of ``sys.exit``: its own code, as
+    the system keeps it.
     """
     if isinstance(error, SystemExit) and isinstance(error.code, int):
-        return error.code
+        return error.code & 0xFF
     is_usage = isinstance(error, UsageError | ForeignPeer)
     return USAGE_EXIT_CODE if is_usage else 1
 

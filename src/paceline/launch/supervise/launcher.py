@@ -161,6 +161,7 @@ class Launcher:
         self._waits = Waits(LAUNCHER, clock, show.say)
         self._is_told_to_end = False  # an operator has asked for it
         self._is_ending = False  # the user has, one way or another
+        self._count_at_end = 0  # how often by signal, when it began to end
 
     def ended(self, verdict: Verdict) -> Ended:
         """The job as it is known to stand, and how it has ended."""
@@ -183,7 +184,7 @@ class Launcher:
                 self._children.values(),
                 GRACE_S,
                 self._clock,
-                hurry=lambda: interrupts.count > 1,
+                hurry=lambda: interrupts.count > 1 or self._hurries(interrupts),
             )
             self._link.close()
         return self.ended(verdict)
@@ -194,10 +195,10 @@ class Launcher:
             verdict = self._carry_out(decisions)
             if verdict is not None:
                 return verdict
-            if interrupts.count > 1:
+            if self._hurries(interrupts):
                 return Verdict(Ending.INTERRUPTED, "interrupted")
             if interrupts.count or self._is_told_to_end:
-                decisions = self._interrupted()
+                decisions = self._interrupted(interrupts)
             else:
                 decisions = []
             held_up, self._held_up = self._held_up, []
@@ -206,10 +207,14 @@ class Launcher:
             if not held_up or self._report_by.is_over():
                 decisions += self._report()
 
-    def _interrupted(self) -> list[Decision]:
+    def _hurries(self, interrupts: Interrupts) -> bool:
+        """Whether somebody has asked once more for what has begun to end."""
+        return self._is_ending and interrupts.count > self._count_at_end
+
+    def _interrupted(self, interrupts: Interrupts) -> list[Decision]:
         if self._is_ending:
             return []
-        self._is_ending = True
+        self._is_ending, self._count_at_end = True, min(interrupts.count, 1)
         self._held_up = [s for s in self._held_up if role_kind(s.role) != "trainer"]
         trouble = None if self._status is None else self._status.trouble
         is_full = trouble is not None and trouble.kind == "journal"

@@ -120,7 +120,7 @@ class SlotQueue:
     Attributes:
         num_merged: turns that became one with a turn before them.
         busy_s: how long turns have run, those beside each other each for itself.
-        longest: so many waited at once, at most, until somebody sets it to 0.
+        longest: so many waited at once, at most, since `take_longest`.
     """
 
     def __init__(
@@ -140,6 +140,12 @@ class SlotQueue:
         self._beside: set[int] = set()  # owners of turns that run beside others
         self._is_alone = False  # a turn runs alone
         self.num_merged, self.longest, self.busy_s = 0, 0, 0.0
+
+    def take_longest(self) -> int:
+        """So many waited at once, at most, since this was asked last."""
+        with self._lock:
+            longest, self.longest = self.longest, len(self._placed)
+        return longest
 
     @property
     def is_full(self) -> bool:

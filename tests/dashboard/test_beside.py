@@ -14,6 +14,8 @@ from tests.dashboard.showing import LIMIT_S, SCRIPT, until, words
 
 pytestmark = [pytest.mark.slow, pytest.mark.system, pytest.mark.timeout(0)]
 
+STATE = re.compile(r'"state":"(starting|running)"')
+
 
 class Page:
     """What a browser with the printed address gets."""
@@ -52,7 +54,7 @@ def test_a_dashboard_beside_a_run_lasts_as_long_as_the_run(
         )
     try:
         page = Page(said)
-        until("word of the job", lambda: '"state":"starting"' in page.beat())
+        until("word of the job", lambda: bool(STATE.search(page.beat())))
         run.send_signal(how)
         run.wait(LIMIT_S)
     finally:

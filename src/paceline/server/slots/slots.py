@@ -24,7 +24,7 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Final, NamedTuple, final
+from typing import Final, final
 
 import torch
 
@@ -45,6 +45,7 @@ from paceline.server.slots.turns import (
     Action,
     BesideTurn,
     Joint,
+    PlacedTurn,
     Turn,
     one_turn,
 )
@@ -57,12 +58,6 @@ SlotTensors = dict[str, torch.Tensor]  # {name: tensor}, all that a slot holds
 MOST_WAITING: Final = 4096
 
 _log = logging.getLogger("paceline.server")
-
-
-class _Placed(NamedTuple):
-    turn: Turn
-    done: Action  # what follows in the same turn
-    owner: int
 
 
 @final
@@ -120,7 +115,6 @@ class SlotQueue:
     Attributes:
         num_merged: turns that became one with a turn before them.
         busy_s: how long turns have run, those beside each other each for itself.
-        longest: so many waited at once, at most, since `take_longest`.
     """
 
     def __init__(
@@ -136,7 +130,7 @@ class SlotQueue:
         self._on_error, self._now_s = on_error, clock.now_s
         self._full = set() if full is None else full
         self._lock = threading.Lock()  # guards the fields below; never held in a turn
-        self._placed: deque[_Placed] = deque()
+        self._placed: deque[PlacedTurn] = deque()
         self._beside: set[int] = set()  # owners of turns that run beside others
         self._is_alone = False  # a turn runs alone
         self.num_merged, self.longest, self.busy_s = 0, 0, 0.0
@@ -159,7 +153,7 @@ class SlotQueue:
         is read after it.
         """
         with self._lock:
-            self._placed.append(_Placed(turn, done, owner))
+            self._placed.append(PlacedTurn(turn, done, owner))
             self.longest = max(self.longest, len(self._placed))
             if len(self._placed) >= MOST_WAITING:
                 self._full.add(self)
@@ -190,7 +184,7 @@ class SlotQueue:
             finally:
                 self._end(placed[0], began_s, has_ended=has_ended)
 
-    def _next(self) -> list[_Placed]:
+    def _next(self) -> list[PlacedTurn]:
         """What is next if it may start; several only if they are one."""
         with self._lock:
             if not self._placed or self._is_alone:
@@ -218,7 +212,7 @@ class SlotQueue:
         following = self._placed[0].turn if self._placed else None
         return isinstance(following, Joint) and following.kind == turn.kind
 
-    def _end(self, placed: _Placed, began_s: float, *, has_ended: bool) -> None:
+    def _end(self, placed: PlacedTurn, began_s: float, *, has_ended: bool) -> None:
         now_s = self._now_s()
         with self._lock:
             self.busy_s += now_s - began_s

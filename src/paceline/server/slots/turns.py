@@ -171,3 +171,11 @@ class SlotRunners:
         while (run := self._work.get()) is not _CLOSED:
             run()
             del run  # with the gradients that it holds: the next may come late
+
+
+class PlacedTurn(NamedTuple):
+    """A turn that has its place in a queue."""
+
+    turn: Turn
+    done: Action  # what follows in the same turn
+    owner: int

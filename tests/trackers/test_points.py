@@ -81,3 +81,10 @@ def test_what_happens_is_told_in_words(event: dict[str, Any], text: str) -> None
 )
 def test_a_strange_line_says_nothing(event: dict[str, Any]) -> None:
     assert PointReader().read(event) == []
+
+
+@pytest.mark.parametrize("trainer", ["../../x", "trainer-", "server-0", ""])
+def test_who_has_no_name_of_a_trainer_has_logged_nothing(trainer: str) -> None:
+    event = {"t": 3.5, "event": "log", "trainer": trainer, "records": 64}
+
+    assert PointReader().read({**event, "numbers": {"loss": 0.5}}) == []

@@ -8,11 +8,13 @@ Waits: for events, a look each `LOOK_EVERY_S`, as long as the job runs; and for 
 """
 
 import itertools
+import re
 import threading
 from typing import NamedTuple, final
 
 from msgspec import structs
 
+from paceline.errors import StoreError
 from paceline.launch.job import JobDir, is_running
 from paceline.timing import Clock
 from paceline.trackers.mark import MarkFile, TrackMark
@@ -139,7 +141,12 @@ def run_of(job: JobDir, *, by_trainer: bool) -> TrackedRun:
         "seed": config.seed,
         "script": job.read_script(),
     }
-    return TrackedRun(config.job or config.run, job.path.name, parameters, by_trainer)
+    known_by = config.job or config.run
+    if not re.fullmatch(r"[\w-]{1,64}", known_by):  # it names files of some tools
+        raise StoreError(
+            f"{job.config}: expected a job's id of letters and digits, got {known_by!r}"
+        )
+    return TrackedRun(known_by, job.path.name, parameters, by_trainer)
 
 
 def _end_of(summary: dict[str, object]) -> RunEnd:

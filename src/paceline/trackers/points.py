@@ -14,6 +14,7 @@ as the script says           each number of each `Session.log`
 Pure.
 """
 
+import re
 from typing import Any, NamedTuple, final
 
 import msgspec
@@ -22,6 +23,9 @@ OWN = "paceline/"  # before the names of numbers that no script has logged
 RATE = OWN + "records_per_second"
 
 STRANGE = (ArithmeticError, AttributeError, KeyError, TypeError, ValueError)  # of events
+
+
+_TRAINER = re.compile(r"trainer-\d{1,9}")
 
 
 class TrackedNumber(NamedTuple):
@@ -84,6 +88,8 @@ class PointReader:
 
     def _logged(self, t: float, event: dict[str, Any]) -> Told:
         records, trainer = int(event["records"]), str(event["trainer"])
+        if not _TRAINER.fullmatch(trainer):  # it names folders of some tools
+            return []
         return [
             TrackedNumber(t, records, str(name), float(value), trainer)
             for name, value in event["numbers"].items()

@@ -139,7 +139,7 @@ def test_a_page_of_a_thousand_trainers_goes_on_moving(observer: Observer) -> Non
     with playwright.sync_playwright() as browsers:
         browser = browsers.chromium.launch(executable_path=CHROMIUM)
         page = browser.new_page()
-        page.goto(opened.url)
+        page.goto(opened.door.url)
         page.locator("body[data-beats='3']").wait_for()
         frames_ms = sorted(page.evaluate(_FRAMES))
         browser.close()

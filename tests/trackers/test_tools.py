@@ -159,6 +159,8 @@ def test_all_that_was_logged_is_there_once(tool: str, tmp_path: Path) -> None:
     assert found(tmp_path, tool) == close_to(job.logged)
 
 
+# Of trackio rows were seen to be missing after a kill: docs/trackers.md promises none.
+@pytest.mark.parametrize("tool", ["tensorboard", "mlflow", "wandb"], indirect=True)
 def test_a_killed_tracker_is_gone_on_with(tool: str, tmp_path: Path) -> None:
     job = WrittenJob(tmp_path)
     job.lives()

@@ -289,6 +289,22 @@ def test_ctrl_c_once_ends_at_once_what_an_operator_has_interrupted(tmp_path: Pat
     assert ended.verdict == Verdict(Ending.INTERRUPTED, "interrupted")
 
 
+def test_sigterm_hurries_nobody_whom_an_operator_has_interrupted(tmp_path: Path) -> None:
+    def answer(n: int) -> LauncherOrders:
+        if n == 4:
+            os.kill(os.getpid(), signal.SIGTERM)
+        is_saved = link.is_saving and n > 5
+        return LauncherOrders(status=status(n), is_saved=is_saved, is_interrupted=n == 2)
+
+    leaving = "trap 'exit 75' TERM; while true; do sleep 0.05; done"
+    link = StandInLink(answer)
+    run = Run(tmp_path, {"server-0": FOREVER, "trainer-0": leaving}, link)
+    with Interrupts() as interrupts:
+        ended = run.wait_ended(interrupts)
+
+    assert "saved as cut 0" in ended.verdict.reason
+
+
 def test_ctrl_c_twice_ends_every_process_at_once(tmp_path: Path) -> None:
     def answer(n: int) -> LauncherOrders:
         if n in {2, 3}:

@@ -161,7 +161,6 @@ class Launcher:
         self._waits = Waits(LAUNCHER, clock, show.say)
         self._is_told_to_end = False  # an operator has asked for it
         self._is_ending = False  # the user has, one way or another
-        self._count_at_end = 0  # how often by signal, when it began to end
 
     def ended(self, verdict: Verdict) -> Ended:
         """The job as it is known to stand, and how it has ended."""
@@ -184,7 +183,7 @@ class Launcher:
                 self._children.values(),
                 GRACE_S,
                 self._clock,
-                hurry=lambda: interrupts.count > 1 or self._hurries(interrupts),
+                hurry=lambda: interrupts.count > 1,
             )
             self._link.close()
         return self.ended(verdict)
@@ -195,26 +194,21 @@ class Launcher:
             verdict = self._carry_out(decisions)
             if verdict is not None:
                 return verdict
-            if self._hurries(interrupts):
+            if self._is_told_to_end:  # is the first time: Ctrl-C is once more, SIGTERM not
+                interrupts.count = max(interrupts.count, 1)
+            if interrupts.count > 1:
                 return Verdict(Ending.INTERRUPTED, "interrupted")
-            if interrupts.count or self._is_told_to_end:
-                decisions = self._interrupted(interrupts)
-            else:
-                decisions = []
+            decisions = self._interrupted(interrupts)
             held_up, self._held_up = self._held_up, []
             wait_s = AGAIN_S if held_up else REPORT_EVERY_S
             decisions += [*held_up, *self._wait_exits(wait_s)]
             if not held_up or self._report_by.is_over():
                 decisions += self._report()
 
-    def _hurries(self, interrupts: Interrupts) -> bool:
-        """Whether somebody has asked once more for what has begun to end."""
-        return self._is_ending and interrupts.count > self._count_at_end
-
     def _interrupted(self, interrupts: Interrupts) -> list[Decision]:
-        if self._is_ending:
+        if not interrupts.count or self._is_ending:
             return []
-        self._is_ending, self._count_at_end = True, min(interrupts.count, 1)
+        self._is_ending = True
         self._held_up = [s for s in self._held_up if role_kind(s.role) != "trainer"]
         trouble = None if self._status is None else self._status.trouble
         is_full = trouble is not None and trouble.kind == "journal"

@@ -105,6 +105,8 @@ def test_whoever_is_told_to_stop_lets_all_go(monkeypatch: pytest.MonkeyPatch) ->
     with pytest.raises(Interrupted, match="not examined to the end"):
         Exam(0).wait()
 
+    assert not [t for t in threading.enumerate() if t.name.startswith("paceline")]
+
 
 def test_a_place_that_cannot_be_made_is_refused_at_once(tmp_path: Path) -> None:
     (tmp_path / "file").touch()

@@ -192,6 +192,7 @@ class _Visit:
         self._said: set[str] = set()
         self._last = ""
         self._say_again = Deadline(clock, 0.0)
+        self._here: threading.Thread | None = None  # this machine's own agent
 
     def come(self, plan: HostPlan) -> None:
         """Have this machine come, too: a thread, that ends with the examination."""
@@ -202,7 +203,8 @@ class _Visit:
             except PacelineError as error:
                 self._say(f"{plan.name}, this machine: {error}")
 
-        threading.Thread(target=be_examined, name="paceline-here", daemon=True).start()
+        self._here = threading.Thread(target=be_examined, name="paceline-here", daemon=True)
+        self._here.start()
 
     def wait_complete(self, interrupts: Interrupts) -> None:
         """Until all is known.
@@ -234,15 +236,16 @@ class _Visit:
         raise Interrupted("interrupted: the machines are not examined to the end")
 
     def tell_over(self) -> None:
-        """Let all machines go."""
+        """Let all machines go; this one, too, where it is still on its way."""
         examination = self._examiner.examination
         with self._examiner.lock:
             examination.is_over = True
         deadline, pause = Deadline(self._clock, TELL_S), threading.Event()
         while not deadline.is_over():
             with self._examiner.lock:
-                if all(one.is_told for one in examination.present):
-                    return
+                are_told = all(one.is_told for one in examination.present)
+            if are_told and not (self._here and self._here.is_alive()):
+                return
             pause.wait(0.05)
 
     def _tell(self, progress: str) -> None:

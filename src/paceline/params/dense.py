@@ -79,6 +79,8 @@ class OptimizeBlock:
         assert values.is_contiguous(), "a block is contiguous"
         self._values = values
         self.optimizer = _optimizer(values, kind, hyper)
+        # What torch wraps around it makes ready for hooks, a profiler and the compiler.
+        self._step = inspect.unwrap(type(self.optimizer).step)
         self._hyper: Hyper = {}
         self.set_hyper(hyper)
 
@@ -98,7 +100,8 @@ class OptimizeBlock:
         self.set_hyper(hyper)
         self._values.grad = gradient
         try:
-            self.optimizer.step()
+            with torch.no_grad():
+                self._step(self.optimizer)
         finally:
             self._values.grad = None
 
@@ -177,12 +180,6 @@ def _optimizer(values: torch.Tensor, kind: str, hyper: Hyper) -> torch.optim.Opt
         return make([values], **options)
     except (TypeError, ValueError) as error:
         raise UsageError(f"torch.optim.{kind} refuses {hyper}: {error}") from error
-
-
-def warm_up() -> None:
-    """Let torch import what it imports late, so that no first push pays for it."""
-    block = OptimizeBlock(torch.zeros(1), "SGD", {"lr": 0.0})
-    block.apply(torch.zeros(1), {"lr": 0.0})
 
 
 def weighted_sum(

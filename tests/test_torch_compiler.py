@@ -23,6 +23,13 @@ for [ids] in session.batches(data, batch_size=4):
     optimizer.step()
     optimizer.zero_grad()
 session.close()
+session = paceline.connect()
+model = torch.nn.Linear(2, 1)
+optimizer = session.share(model, torch.optim.NAdam(model.parameters()), pace="local:2")
+for [ids] in session.batches(data, batch_size=4):
+    model(ids.float()[:, None].expand(-1, 2)).sum().backward()
+    optimizer.step()
+session.close()
 for kind in OPTIMIZERS:
     OptimizeBlock(torch.ones(4), kind, {"lr": 0.1}).apply(torch.ones(4), {"lr": 0.1})
 print([name for name in ("numba", "torch._dynamo") if name in sys.modules])

@@ -22,6 +22,7 @@ from paceline.errors import UsageError
 from paceline.messages.shared import Hyper
 from paceline.params.delayed import DelayedNesterov
 from paceline.params.sparse import SPARSE_OPTIMIZERS, why_not_by_rows
+from paceline.torch_compiler import step_of
 
 OPTIMIZERS: Final[dict[str, Callable[..., torch.optim.Optimizer]]] = {
     "SGD": torch.optim.SGD,
@@ -79,8 +80,7 @@ class OptimizeBlock:
         assert values.is_contiguous(), "a block is contiguous"
         self._values = values
         self.optimizer = _optimizer(values, kind, hyper)
-        # What torch wraps around it makes ready for hooks, a profiler and the compiler.
-        self._step = inspect.unwrap(type(self.optimizer).step)
+        self._step = step_of(type(self.optimizer))
         self._hyper: Hyper = {}
         self.set_hyper(hyper)
 
@@ -100,8 +100,7 @@ class OptimizeBlock:
         self.set_hyper(hyper)
         self._values.grad = gradient
         try:
-            with torch.no_grad():
-                self._step(self.optimizer)
+            self._step(self.optimizer)
         finally:
             self._values.grad = None
 

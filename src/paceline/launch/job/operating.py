@@ -46,10 +46,16 @@ def find_job(root: Path) -> JobDir:
     if running := _running(root):
         return _only(running)
     told = [*root.glob("*/summary.json"), *root.glob("*/run.json")]
-    last = max(told, key=lambda path: path.stat().st_mtime, default=None)
+    last = max(told, key=_written_s, default=None)
     if last is None:
         raise UsageError(f"no job runs or has ended in a folder of {root}: name its folder")
     return JobDir(last.parent)
+
+
+def _written_s(path: Path) -> float:
+    with suppress(OSError):
+        return path.stat().st_mtime
+    return 0.0  # its job ends just now, and removes it
 
 
 def _running(root: Path) -> list[JobDir]:

@@ -5,6 +5,7 @@
     main      the commands behind one name, and errors as exit codes
     options   what options of several commands say
     streams   standard output and error, whatever has become of them
+    called    commands as Python calls them
     run       paceline run script.py: a job on this machine
     scale     paceline scale N, pace PACE: a running job is changed
     elsewhere commands about other machines

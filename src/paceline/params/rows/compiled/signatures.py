@@ -10,7 +10,7 @@ Pure, but for the log.
 import functools
 import logging
 from collections.abc import Callable
-from typing import Any
+from typing import Any, final
 
 import numba
 from numba import types
@@ -27,6 +27,7 @@ INDEXES = types.int64[::1]
 VALUES = types.float32[:, ::1]
 
 
+@final
 class _Compiling(event.Listener):  # type: ignore[misc]  # numba is typed by name only
     """Hears that a loop is compiled, and not read."""
 

@@ -34,6 +34,7 @@ from paceline.launch.job import (
     from_here,
     hold_addresses,
     hold_sockets,
+    keep_function,
     reached,
     remove_secret,
     resume_command,
@@ -262,6 +263,8 @@ def _claim(
     config = stack.enter_context(
         claimed(job, config, script.named, show.say, is_resumed=is_resumed)
     )
+    if script.content:
+        keep_function(sockets, script.content)
     show.say(f"paceline: {describe_run(run, Path.cwd())}")
     return run._replace(config=config), sockets
 

@@ -8,7 +8,7 @@ Waits: for the job to end. Any thread, which it holds until no process is left.
 import os
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, TypedDict, Unpack, final
@@ -16,6 +16,7 @@ from typing import Any, TypedDict, Unpack, final
 from paceline.cli.run import Goal, RunAsked, RunBeside, wait_asked
 from paceline.config import Pace
 from paceline.errors import IncompleteWarning, Interrupted, JobFailed, UsageError
+from paceline.launch.carried import carry
 from paceline.launch.job import UserScript, read_place
 from paceline.launch.local import RunResult
 from paceline.watch.progress import open_show
@@ -71,7 +72,7 @@ class RunOptions(TypedDict, total=False):
 
 
 def run(
-    script: str | os.PathLike[str],
+    script: str | os.PathLike[str] | Callable[..., object],
     *,
     args: Sequence[object] = (),
     is_module: bool = False,
@@ -86,8 +87,13 @@ def run(
     Other machines join jobs of the command alone.
 
     Args:
-        script: the training script, or with ``is_module`` a module's name.
-        args: its own arguments, as text.
+        script: the training script, or with ``is_module`` a module's name. Or a function,
+            which each trainer calls: it does what a script would, begins with
+            `paceline.connect`, and comes to trainers as it is now, with the variables of
+            the script or notebook that it uses (1 MiB at most); what it imports, trainers
+            import. What it returns is not told. Needs ``pip install
+            'paceline[notebook]'``.
+        args: its own arguments; a script's as text.
         is_module: ``script`` is the name of a module, as for ``python -m``.
         options: those of `RunOptions`.
 
@@ -107,7 +113,7 @@ def run(
             'where only the script that is started by hand comes to: if __name__ == "'
             '__main__"; or name another script'
         )
-    user_script = UserScript(os.fspath(script), tuple(map(str, args)), is_module)
+    user_script = _script(script, args, is_module=is_module)
     asked = _asked(user_script, options)
     return _summary_of(wait_asked(asked, partial(open_show, sys.stderr)))
 
@@ -135,6 +141,19 @@ def _asked(script: UserScript, options: RunOptions) -> RunAsked:
     }
     beside = RunBeside(options.get("track", ()), options.get("dashboard", False))
     return RunAsked(script, said, goal, options.get("plugin", ()), beside)
+
+
+def _script(
+    script: str | os.PathLike[str] | Callable[..., object],
+    args: Sequence[object],
+    *,
+    is_module: bool,
+) -> UserScript:
+    if isinstance(script, str | os.PathLike):
+        return UserScript(os.fspath(script), tuple(map(str, args)), is_module)
+    if is_module:
+        raise UsageError("is_module says that a script is a module's name; got a function")
+    return carry(script, args)
 
 
 def _text(value: Any) -> str | None:  # noqa: ANN401  (a number, a path or a text)

@@ -92,20 +92,20 @@ $(DEMO): pyproject.toml constraints.txt | $(BIN)/python
 
 $(DEV): pyproject.toml constraints.txt | $(BIN)/python
 	@echo "setup: installing paceline, its examples and its checks (torch is large: minutes)"
-	@$(PIP) -e '.[dev,examples]'
+	@$(PIP) pip # which knows --group since 25.1
+	@$(PIP) -e '.[examples]' --group dev
 	@$(MAKE) -s kernels
 	@touch $(DEMO) $@
 
 $(AROUND): $(DEV)
 	@echo "setup: installing what tests around need: Ray, a browser's driver, schemas"
-	@$(PIP) -e '.[around,ray]'
+	@$(PIP) -e '.[ray]' --group around
 	@touch $@
 
 $(FUZZ): $(DEV)
-	@$(PIP) -e '.[fuzz]'
+	@$(PIP) -e . --group fuzz
 	@touch $@
 
 .PHONY: kernels
 kernels:
-	@echo "setup: compiling the row kernels, once"
-	@$(BIN)/python -c 'from paceline.params.rows import load_loops; load_loops()'
+	@$(BIN)/paceline warm

@@ -8,7 +8,7 @@ that broke one lie beside what it had learned, and its error is printed::
     .venv/bin/python tools/fuzz.py 600 messages   ten minutes for one
 
 The targets are those of `tests.testing.parsers`, and ``made-up``: messages that the
-types allow, with a few bytes changed. Needs the extra ``fuzz``.
+types allow, with a few bytes changed. Needs the group ``fuzz``.
 """
 
 import subprocess

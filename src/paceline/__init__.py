@@ -57,6 +57,7 @@ from paceline.lazy_names import loader
 
 if TYPE_CHECKING:
     from paceline import data
+    from paceline.cli.called import run
     from paceline.launch.connect import connect
     from paceline.pace.strategy import Strategy
     from paceline.params.rows import combine_rule
@@ -100,6 +101,7 @@ __all__ = [
     "combine_rule",
     "connect",
     "data",
+    "run",
 ]
 
 _LAZY = {  # {public name: the module that defines it}
@@ -110,6 +112,7 @@ _LAZY = {  # {public name: the module that defines it}
     "Table": "paceline.trainer.tables.table",
     "combine_rule": "paceline.params.rows.combining",
     "data": "paceline.data",
+    "run": "paceline.cli.called.call",
 }
 
 

@@ -16,6 +16,7 @@ from tests.architecture.house import (
     complaints,
     imports,
     is_within,
+    modules,
     planted,
     references,
 )
@@ -35,6 +36,8 @@ RUNS_CODE = (
     "yaml.load",
     "yaml.unsafe_load",
 )
+# Code that its user hands over from Python comes to trainers of the same run through it.
+CARRIES_CODE = "paceline.launch.carried"
 CLOCKS = (
     "datetime.date.today",
     "datetime.datetime.now",
@@ -102,7 +105,8 @@ def is_pure(module: Module) -> bool:
 def runs_code(module: Module) -> Iterator[str]:
     """Whatever would run code that came with data."""
     for name, line in references(module):
-        if is_within(name, RUNS_CODE):
+        is_carried = module.name == CARRIES_CODE and is_within(name, ("cloudpickle",))
+        if is_within(name, RUNS_CODE) and not is_carried:
             yield module.at(
                 line, f"{name} can run what it reads: msgspec, safetensors or JSON"
             )
@@ -161,6 +165,18 @@ def test_nothing_that_can_run_code_is_read() -> None:
 )
 def test_reading_what_runs_code_is_caught(text: str) -> None:
     assert complaints(runs_code, [planted(text)])
+
+
+def test_a_function_is_unpickled_by_trainers_alone() -> None:
+    """Nobody imports what unpickles but the call that pickles; trainers run it by name."""
+    knows = {
+        module.name
+        for module in modules("src")
+        if any(is_within(name, (CARRIES_CODE,)) for name, _ in imports(module))
+    }
+    assert knows == {"paceline.cli.called.call"}
+    assert complaints(runs_code, [planted("import cloudpickle")])
+    assert complaints(runs_code, [planted("import pickle", CARRIES_CODE)])
 
 
 def test_a_model_may_be_put_into_eval_mode() -> None:

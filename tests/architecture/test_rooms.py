@@ -70,7 +70,7 @@ INSIDE: dict[str, Floors] = {
         ("supervise", "engines", "guests", "manifests"),
         ("hosts",),
         ("doctor",),
-        ("local", "embedded", "parting"),
+        ("local", "embedded", "parting", "carried"),
         ("own_job", "torchrun"),
         ("connect",),
     ),

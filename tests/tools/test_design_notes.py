@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("mkdocs", reason="mkdocs-material is not installed (extra docs)")
+pytest.importorskip("mkdocs", reason="mkdocs-material is not installed (group docs)")
 
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.exceptions import ConfigurationError

@@ -1,12 +1,14 @@
 """What a user sees while a job runs."""
 
 import io
+import sys
+from types import SimpleNamespace
 
 import msgspec
 import pytest
 
 from paceline.messages.watching import JobStatus, ProcessStatus, QueueStatus, Trained
-from paceline.watch.progress import Bar, Lines, open_show
+from paceline.watch.progress import CELL_LINES, Bar, CellOutput, Lines, open_show
 from paceline.watch.pulse import Rate, one_line
 
 
@@ -160,4 +162,56 @@ def test_a_terminal_gets_a_bar_without_color_when_asked(
 
 
 def test_anything_else_gets_lines() -> None:
+    assert isinstance(open_show(io.StringIO()), Lines)
+
+
+def test_the_output_of_a_cell_is_what_was_said_and_how_the_job_stands_now() -> None:
+    outputs: list[str] = []
+    show = CellOutput(outputs.append)
+    show.say("paceline: 2 trainers")
+    show.show(status(1_024), 0, 10.0)
+    show.show(status(2_048), 0, 10.1)  # a moment later: nothing is written
+    show.show(status(10_240), 0, 12.0)
+    assert len(outputs) == 3
+    assert outputs[0] == "paceline: 2 trainers\nstarting"
+    assert outputs[2].splitlines()[1].startswith("2 s  10,240 of 20,000 records (51 %)")
+
+    show.close()
+    assert outputs[-1] == "paceline: 2 trainers"
+
+
+def test_the_output_of_a_cell_does_not_grow_without_end() -> None:
+    outputs: list[str] = []
+    show = CellOutput(outputs.append)
+    for number in range(2 * CELL_LINES):
+        show.say(f"line {number}")
+    assert len(outputs[-1].splitlines()) == CELL_LINES + 1
+
+
+def test_in_a_kernel_of_a_notebook_the_cell_is_written_to(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    written: list[object] = []
+
+    class Handle:
+        def update(self, data: object, *, raw: bool) -> None:
+            assert raw
+            written.append(data)
+
+    def display(data: object, *, raw: bool, display_id: bool) -> Handle:
+        assert raw
+        assert display_id
+        written.append(data)
+        return Handle()
+
+    shell = SimpleNamespace(kernel=object())
+    ipython = SimpleNamespace(
+        get_ipython=lambda: shell, display=SimpleNamespace(display=display)
+    )
+    monkeypatch.setitem(sys.modules, "IPython", ipython)  # type: ignore[arg-type]  # a stand-in
+
+    open_show(io.StringIO()).say("said")
+    assert written == [{"text/plain": ""}, {"text/plain": "said\nstarting"}]
+
+    del shell.kernel  # a terminal's
     assert isinstance(open_show(io.StringIO()), Lines)

@@ -21,7 +21,7 @@ from paceline.watch.summary import EXIT_CODES, Ending
 COMMANDS = (
     *("run", "host", "role", "status", "logs", "scale", "pace", "interrupt"),
     *("draw", "dashboard", "report", "simulate", "checkpoint", "doctor", "script"),
-    *("manifests", "track", "trace", "stacks"),
+    *("manifests", "track", "trace", "stacks", "warm"),
 )
 _MODULES = {
     **{name: f"elsewhere.{name}" for name in ("host", "doctor", "manifests", "script")},
@@ -29,6 +29,7 @@ _MODULES = {
     "pace": "scale",
     "interrupt": "scale",
     "report": "dashboard",
+    "trace": "draw",
 }
 _HELP = "Elastic training for PyTorch: many trainers, one model, one pace."
 

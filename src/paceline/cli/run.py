@@ -2,10 +2,10 @@
 
 import json
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import typer
 from msgspec import structs
@@ -22,7 +22,7 @@ from paceline.cli.options import (
 from paceline.cli.streams import unheeded
 from paceline.config import JobConfig, parse_pace, parse_trainers
 from paceline.errors import UsageError
-from paceline.launch.hosts import require_shared
+from paceline.launch.hosts import Listening, require_shared
 from paceline.launch.job import (
     RUNS,
     JobDir,
@@ -163,22 +163,6 @@ def run(  # noqa: PLR0913  (the command line has one parameter for each option)
 
     Options behind the script belong to the script.
     """
-    user_script = UserScript(script, tuple(arguments or ()), is_module)
-    require_script(user_script, Path.cwd())
-    require_utf8("--job-dir", str((job_dir or RUNS).absolute()))
-    if resume_if_begun:
-        resume = resume or _has_job(job_dir)
-    if resume and job_dir is None and checkpoints is None:
-        raise UsageError(
-            "--resume goes on with a job: name its folder with --job-dir, or where that is "
-            "lost with its machine, the place of its checkpoints with --checkpoints"
-        )
-    if begin_anew and not resume:
-        raise UsageError(
-            "--begin-anew belongs to --resume: it lets a job whose checkpoints are gone "
-            "train from the start; a new job begins there without it"
-        )
-    place = place_of_cuts(checkpoints)
     said = {
         "trainers": trainers,
         "ranks_per_trainer": ranks_per_trainer,
@@ -191,48 +175,106 @@ def run(  # noqa: PLR0913  (the command line has one parameter for each option)
         "keep": keep,
         "disk_wait": disk_wait,
     }
-    chosen = {
-        **settings(said),
-        "begins_anew": begin_anew,
-        "checkpoints": place,
-        "plugins": resolved(plugin, file_of(user_script)) if plugin else None,
-    }
     own, by_ssh = (network, advertise, ports), (hosts, ssh, remote)
     on_ray = machines.RaySaid(trainers_per_host, trainer_resources, no_upload)
     others = MachinesSaid(listen, own, await_hosts, by_ssh, plain, engine, on_ray)
-    listening = leading(others.listening()) if coordinator_only else others.listening()
-    # Checked before a folder is made.
-    last = _last_run(job_dir, place) if resume else None
-    config = _config(chosen, last)
-    if listening is not None:
-        require_shared(config)
-    job = JobDir(job_dir or fresh_job_dir(RUNS, file_of(user_script), wall_time_s()))
-    with (
-        closing(open_show(sys.stderr)) as show,
-        _beside(job, show, track or [], dashboard=dashboard),
-    ):
-        result = wait_local_run(
-            LocalRun(config, user_script, job, resume),
-            show,
-            SystemClock(),
-            reach=Reach(listening=listening),
-        )
+    asked = RunAsked(
+        UserScript(script, tuple(arguments or ()), is_module),
+        said,
+        Goal(job_dir, resume, resume_if_begun, begin_anew, checkpoints),
+        plugin or (),
+        RunBeside(track or (), dashboard),
+        lambda: leading(others.listening()) if coordinator_only else others.listening(),
+    )
+    result = wait_asked(asked, lambda: open_show(sys.stderr))
     _tell_end(result, as_json=as_json)
     raise typer.Exit(result.verdict.exit_code)
 
 
+class Goal(NamedTuple):
+    """Which job is run: one that begins, or one that goes on; as options say it."""
+
+    job_dir: Path | None = None
+    resume: bool = False
+    resume_if_begun: bool = False
+    begin_anew: bool = False
+    checkpoints: str | None = None
+
+
+class RunBeside(NamedTuple):
+    """What stands beside a run."""
+
+    track: Sequence[str] = ()
+    dashboard: bool = False
+
+
+class RunAsked(NamedTuple):
+    """A run as options say it; ``said`` by the names of `run`, as `settings` takes them."""
+
+    script: UserScript
+    said: Mapping[str, Any]
+    goal: Goal
+    plugins: Sequence[str] = ()
+    beside: RunBeside = RunBeside()
+    listening: Callable[[], Listening | None] = lambda: None
+
+
+def wait_asked(asked: RunAsked, open_show: Callable[[], Show]) -> RunResult:
+    """Run what is asked for to its end; all of it is checked before a folder is made.
+
+    Raises:
+        UsageError: what is asked for cannot be; and as of `wait_local_run`.
+    """
+    script, goal = asked.script, asked.goal
+    job_dir, place = goal.job_dir, place_of_cuts(goal.checkpoints)
+    require_script(script, Path.cwd())
+    require_utf8("--job-dir", str((job_dir or RUNS).absolute()))
+    is_resumed = goal.resume or (goal.resume_if_begun and _has_job(job_dir))
+    _require_goal(goal, is_resumed=is_resumed)
+    plugins = resolved(asked.plugins, file_of(script)) if asked.plugins else None
+    chosen = {
+        **settings(asked.said),
+        "begins_anew": goal.begin_anew,
+        "checkpoints": place,
+        "plugins": plugins,
+    }
+    listening = asked.listening()
+    config = _config(chosen, _last_run(job_dir, place) if is_resumed else None)
+    if listening is not None:
+        require_shared(config)
+    job = JobDir(job_dir or fresh_job_dir(RUNS, file_of(script), wall_time_s()))
+    with closing(open_show()) as show, _standing_beside(job, show, asked.beside):
+        return wait_local_run(
+            LocalRun(config, script, job, is_resumed),
+            show,
+            SystemClock(),
+            reach=Reach(listening=listening),
+        )
+
+
+def _require_goal(goal: Goal, *, is_resumed: bool) -> None:
+    if is_resumed and goal.job_dir is None and goal.checkpoints is None:
+        raise UsageError(
+            "--resume goes on with a job: name its folder with --job-dir, or where that is "
+            "lost with its machine, the place of its checkpoints with --checkpoints"
+        )
+    if goal.begin_anew and not is_resumed:
+        raise UsageError(
+            "--begin-anew belongs to --resume: it lets a job whose checkpoints are gone "
+            "train from the start; a new job begins there without it"
+        )
+
+
 @contextmanager
-def _beside(
-    job: JobDir, show: Show, track: Sequence[str], *, dashboard: bool
-) -> Iterator[None]:
+def _standing_beside(job: JobDir, show: Show, beside: RunBeside) -> Iterator[None]:
     """What stands beside a run loads when it is asked for: few want it."""
     with ExitStack() as stack:
-        if track:
+        if beside.track:
             from paceline.trackers import parse_target, trackers_beside  # noqa: PLC0415
 
-            targets = [parse_target(text) for text in track]
+            targets = [parse_target(text) for text in beside.track]
             stack.enter_context(trackers_beside(job, targets, show.say))
-        if dashboard:
+        if beside.dashboard:
             from paceline.dashboard import dashboard_beside  # noqa: PLC0415
 
             stack.enter_context(dashboard_beside(job, show.say))
@@ -241,6 +283,8 @@ def _beside(
 
 def settings(said: Mapping[str, Any]) -> dict[str, Any]:
     """Fields of `JobConfig` as options say them, by the names of `run`; None: nothing.
+
+    A pace may be one already.
 
     Raises:
         UsageError: one cannot be read.
@@ -252,7 +296,7 @@ def settings(said: Mapping[str, Any]) -> dict[str, Any]:
         "most_trainers": most,
         "ranks_per_trainer": said["ranks_per_trainer"],
         "servers": said["servers"],
-        "pace": parse_pace(pace) if pace is not None else None,
+        "pace": parse_pace(pace) if isinstance(pace, str) else pace,
         "seed": said["seed"],
         "timeout_s": _seconds("--timeout", said["timeout"]),
         "first_batch_s": _seconds("--first-batch", said["first_batch"]),

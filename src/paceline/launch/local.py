@@ -34,6 +34,7 @@ from paceline.launch.job import (
     from_here,
     hold_addresses,
     hold_sockets,
+    keep_function,
     reached,
     resume_command,
     role_command,
@@ -158,7 +159,7 @@ def wait_local_run(
         launcher = Launcher(supervision, start, run.job, ground.link(clock), show, clock)
         try:
             if forks is None:
-                forks = ground.fork_server(clock)
+                forks = ground.fork_server(clock, show.say)
                 stack.callback(forks.close)
             ended = launcher.wait_ended(interrupts)
         except JobFailed as error:
@@ -227,11 +228,12 @@ class _Ground(NamedTuple):
             self.is_plain,
         )
 
-    def fork_server(self, clock: Clock) -> ForkServer:
+    def fork_server(self, clock: Clock, say: Callable[[str], None]) -> ForkServer:
         """Begin to import what all processes need, to fork them from."""
         threads = self.threads(self.run.config.max_trainers)
         environment = {**self.environment, THREADS: str(threads)}
-        return ForkServer(environment, self.run.job.log("forkserver"), clock)
+        log = self.run.job.log("forkserver")
+        return ForkServer(environment, log, clock, say=say)
 
     def link(self, clock: Clock) -> CoordinatorLink:
         """The launcher's way to the coordinator."""
@@ -260,6 +262,8 @@ def _claim(
     config = stack.enter_context(
         claimed(job, config, script.named, show.say, is_resumed=is_resumed)
     )
+    if script.content:
+        keep_function(sockets, script.content)
     show.say(f"paceline: {describe_run(run, Path.cwd())}")
     return run._replace(config=config), sockets
 

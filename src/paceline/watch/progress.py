@@ -1,14 +1,18 @@
 """What a user sees while a job runs: a bar on a terminal, else a line now and then.
 
-Everything goes to standard error, so that standard output stays a program's own.
+Everything goes to standard error, so that standard output stays a program's own. In a
+notebook it is the output of the cell, written anew.
 ``NO_COLOR`` is honored.
 
 Waits: for the terminal only. For one thread.
 """
 
+import sys
 from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import TextIO, final
+from typing import Any, TextIO, final
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
@@ -17,6 +21,8 @@ from paceline.messages.watching import JobStatus, Resumed, Trouble
 from paceline.watch.pulse import Rate, describe, describe_records, one_line, worked_off
 
 LINE_EVERY_S = 5.0
+CELL_EVERY_S = 0.5
+CELL_LINES = 100  # of a cell's output; the job's folder has all
 AGAIN_S = 10.0  # what lasts is said again
 
 
@@ -128,10 +134,60 @@ class Lines(Show):
         """Nothing is held."""
 
 
+@final
+class CellOutput(Show):
+    """The output of a notebook's cell: what was said, and below it how the job stands."""
+
+    def __init__(self, write: Callable[[str], None]) -> None:
+        """``write`` puts a text in the place of the one before."""
+        super().__init__()
+        self._write = write
+        self._said: deque[str] = deque(maxlen=CELL_LINES)
+        self._standing = "starting"
+        self._first_s: float | None = None
+        self._next_s = 0.0
+
+    def _draw(self, status: JobStatus, restarts: int, now: float) -> None:
+        if self._first_s is None:
+            self._first_s = now
+        if now < self._next_s:
+            return
+        self._next_s = now + CELL_EVERY_S
+        rate, seconds = self._rate, now - self._first_s
+        standing = (rate.per_second(), restarts, seconds, rate.stands_s())
+        self._standing = one_line(status, *standing)
+        self._show()
+
+    def say(self, text: str) -> None:
+        """Write a line that stays."""
+        self._said.append(text)
+        self._show()
+
+    def close(self) -> None:
+        """Leave what was said."""
+        self._standing = ""
+        self._show()
+
+    def _show(self) -> None:
+        self._write("\n".join([*self._said, self._standing]).rstrip())
+
+
 def open_show(output: TextIO) -> Show:
-    """A bar if ``output`` is a terminal, else lines."""
+    """The cell's output in a notebook; a bar if ``output`` is a terminal; else lines."""
+    if (write := _cell()) is not None:
+        return CellOutput(write)
     console = Console(file=output)
     return Bar(console) if console.is_terminal else Lines(output)
+
+
+def _cell() -> Callable[[str], None] | None:
+    """What writes an output of the cell that runs; None in no kernel of a notebook."""
+    ipython: Any = sys.modules.get("IPython")  # Any: it need not be there
+    shell = None if ipython is None else ipython.get_ipython()
+    if getattr(shell, "kernel", None) is None:
+        return None
+    handle = ipython.display.display({"text/plain": ""}, raw=True, display_id=True)
+    return lambda text: handle.update({"text/plain": text}, raw=True)
 
 
 @final

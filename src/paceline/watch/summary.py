@@ -14,6 +14,7 @@ Pure: time is an argument.
 """
 
 import enum
+import html
 from typing import Literal, NamedTuple, final
 
 import msgspec
@@ -112,6 +113,40 @@ class Summary(msgspec.Struct, frozen=True):
         """As plain data, ready for JSON."""
         plain: dict[str, object] = msgspec.to_builtins(self)
         return plain
+
+    def rows(self) -> dict[str, str]:
+        """What people read of it, {name: value as text}."""
+        tasks = f"{self.tasks.done:,} done"
+        if self.tasks.failed:
+            tasks += f", {self.tasks.failed:,} failed"
+        restarts, start_s = self.restarts, self.start_seconds
+        began = "" if start_s is None else f", the first batch after {start_s:,.1f}"
+        return {
+            "status": self.status,
+            "epochs": f"{self.epochs:,}",
+            "records": f"{self.records:,}",
+            "tasks": tasks,
+            "steps": f"{self.steps:,}",
+            "seconds": f"{self.seconds:,.1f}{began}",
+            "records/s": f"{self.records_per_second:,.0f} in loops over batches",
+            **{name: _number(value) for name, value in self.metrics.items()},
+            "restarts": f"coordinator {restarts.coordinator}, server {restarts.server}, "
+            f"trainer {restarts.trainer}",
+            "job folder": self.job_dir,
+        }
+
+    def _repr_html_(self) -> str:
+        """As a notebook shows it."""
+        rows = "".join(
+            f"<tr><th style='text-align:left'>{html.escape(name)}</th>"
+            f"<td style='text-align:left'>{html.escape(value)}</td></tr>"
+            for name, value in self.rows().items()
+        )
+        return f"<table>{rows}</table>"
+
+
+def _number(value: float | None) -> str:
+    return "not finite" if value is None else f"{value:.6g}"
 
 
 def decide_ending(status: JobStatus) -> Verdict:

@@ -17,6 +17,7 @@ from paceline.launch.processes.forked import (
     Forked,
     Ready,
     Reaped,
+    Says,
 )
 from paceline.launch.processes.forkserver import Generation
 from paceline.launch.processes.process import Child, spawn, wait_any
@@ -49,12 +50,12 @@ def pair(tmp_path: Path) -> Iterator[Pair]:
 
 
 def test_answers_are_told(pair: Pair) -> None:
-    pair.generation.look_ready()
+    assert pair.generation.look_ready() == []
     assert not pair.generation.is_ready
-    for answer in (Ready(), Forked(5), Failed("no memory"), Reaped(3)):
+    for answer in (Says("compiling"), Ready(), Forked(5), Failed("no memory"), Reaped(3)):
         pair.answer(answer)
 
-    pair.generation.look_ready()
+    assert pair.generation.look_ready() == ["compiling"]
     assert pair.generation.is_ready
     assert pair.generation.ask_fork(FORK) == Forked(5)
     assert pair.generation.ask_fork(FORK) == Failed("no memory")

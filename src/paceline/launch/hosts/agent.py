@@ -114,7 +114,7 @@ def wait_host(
             say(f"logs of its processes lie in {job.logs}")
             sockets = stack.enter_context(hold_sockets())
             base = {**environment, THREADS: environment.get(THREADS, "1")}
-            forks = ForkServer(base, job.log("forkserver"), clock)
+            forks = ForkServer(base, job.log("forkserver"), clock, say=say)
             stack.callback(forks.close)
         except PacelineError as error:
             _part(link, report, f"{plan.name} cannot take part: {error}")

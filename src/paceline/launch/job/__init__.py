@@ -90,7 +90,12 @@ from paceline.launch.job.own import (
     own_anywhere,
     own_listening,
 )
-from paceline.launch.job.sockets import hold_sockets, remove_sockets
+from paceline.launch.job.sockets import (
+    hold_sockets,
+    keep_function,
+    read_function,
+    remove_sockets,
+)
 from paceline.launch.job.wiring import OBSERVER, Wires, way_of, wires_of
 from paceline.lazy_names import loader
 

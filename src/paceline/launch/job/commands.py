@@ -24,6 +24,8 @@ from paceline.ids import role_kind
 from paceline.launch.job.environment import THREADS, Place
 from paceline.launch.job.files import require_utf8
 
+_CALL = "()"  # behind a function's name
+
 
 class Command(NamedTuple):
     """What a process runs: the user's script with its arguments, or else its role."""
@@ -34,15 +36,22 @@ class Command(NamedTuple):
 
 
 class UserScript(NamedTuple):
-    """The user's loop: a script, or a module as of ``python -m``, and its own arguments."""
+    """The user's loop: a script, or a module as of ``python -m``, and its own arguments.
+
+    Or a function of the user's by its name, in ``content``, which the module calls.
+    """
 
     path: str
     arguments: Sequence[str]
     is_module: bool = False
+    function: str = ""
+    content: bytes = b""
 
     @property
     def named(self) -> str:
-        """As ``paceline run`` is told of it: ``train.py``, ``-m package.train``."""
+        """As a run is told of it: ``train.py``, ``-m package.train``, ``train()``."""
+        if self.function:
+            return self.function + _CALL
         return f"-m {self.path}" if self.is_module else self.path
 
 
@@ -80,8 +89,12 @@ def resume_command(
     """The command that goes on with a run, as a user types it.
 
     Options that are left out are as they were, but for plugins and those that let
-    ``machines`` in, which each run names anew.
+    ``machines`` in, which each run names anew. A function is run from Python.
     """
+    if script.endswith(_CALL):
+        beside = f", plugin={list(plugins)}" if plugins else ""
+        name, folder = script.removesuffix(_CALL), str(job_dir)
+        return f"paceline.run({name}, job_dir={folder!r}, resume=True{beside})"
     named = [word for plugin in plugins for word in ("--plugin", plugin)]
     ran = script.split(" ", 1) if script.startswith("-m ") else [script]
     options = ["--resume", "--job-dir", str(job_dir), *machines, *named]
@@ -91,6 +104,8 @@ def resume_command(
 
 def file_of(script: UserScript) -> str:
     """A path with the script's name: a module's is its last word, in the working folder."""
+    if script.function:
+        return script.function
     return script.path.rpartition(".")[2] if script.is_module else script.path
 
 
@@ -101,6 +116,8 @@ def require_script(script: UserScript, here: Path) -> None:
         UsageError: there is no such file or module, and where it was looked for.
     """
     name = script.path
+    if script.function:
+        return
     if not script.is_module:
         if not Path(name).is_file():
             raise UsageError(f"there is no script {name!r}")

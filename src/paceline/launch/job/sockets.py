@@ -5,6 +5,7 @@
     $TMPDIR/paceline-run-x7k2_9qd   mode 0700; its launcher holds a lock on it
         coordinator.sock  server-0.sock  trainer-1.sock
         trainer-0.4711              where the ranks of a trainer meet
+        function                    what trainers call, where that is no script; mode 0600
 
 Whoever finds the name of such a folder, in the ``run.json`` of a folder that may be
 somebody else's, removes it only if it can be nothing else: `remove_left`. What a launcher
@@ -31,6 +32,7 @@ LONGEST_SOCKETS = 80  # bytes of the folder's path; leaves 27 for a socket's nam
 _SHORT = Path("/tmp")
 _MODE = 0o700
 _MEETING = re.compile(r"[a-z]+-\d+\.\d+")  # of ranks: torch keeps a file there
+_FUNCTION = "function"
 
 
 @contextlib.contextmanager
@@ -60,6 +62,42 @@ def make_sockets() -> Path:
         return Path(path)
     Path(path).rmdir()
     return Path(tempfile.mkdtemp(prefix=HELD_PREFIX, dir=_SHORT))
+
+
+def keep_function(folder: Path, content: bytes) -> None:
+    """Lay what trainers call into one's own folder, for one's user alone.
+
+    Raises:
+        UsageError: it cannot be written.
+    """
+    flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        with os.fdopen(os.open(folder / _FUNCTION, flags, 0o600), "wb") as file:
+            file.write(content)
+    except OSError as error:
+        raise UsageError(f"cannot keep the function in {folder}: {error}") from error
+
+
+def read_function(folder: Path) -> bytes:
+    """What `keep_function` has kept.
+
+    Raises:
+        UsageError: there is none, or one that others have written or may read.
+    """
+    path = folder / _FUNCTION
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError as error:
+        raise UsageError(f"cannot read the function: {error}") from error
+    with os.fdopen(descriptor, "rb") as file:
+        found = os.fstat(descriptor)
+        mode = stat.S_IMODE(found.st_mode)
+        if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid() or mode & 0o077:
+            raise UsageError(
+                f"{path}: expected a file of user {os.geteuid()} with mode 0600, got user "
+                f"{found.st_uid} and mode {mode:04o}"
+            )
+        return file.read()
 
 
 def remove_sockets(folder: Path) -> None:
@@ -126,7 +164,7 @@ def _roots() -> list[Path]:
 def _is_known(path: Path) -> bool:
     mode = path.lstat().st_mode
     if stat.S_ISREG(mode):
-        return _MEETING.fullmatch(path.name) is not None
+        return path.name == _FUNCTION or _MEETING.fullmatch(path.name) is not None
     return stat.S_ISSOCK(mode)
 
 

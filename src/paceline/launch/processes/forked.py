@@ -2,7 +2,7 @@
 
 ::
 
-    launcher --Fork, Reap--> fork server --Ready, Forked, Failed, Reaped--> launcher
+    launcher --Fork, Reap--> fork server --Says, Ready, Forked, Failed, Reaped--> launcher
 
 Started by `ForkServer` as ``python -P -m paceline.launch.processes.forked``, with a
 descriptor, the launcher's process id, and the modules to import. Answers over that
@@ -19,16 +19,18 @@ seeds: forked children share NumPy's global random state unless they are seeded 
 """
 
 import atexit
+import contextlib
 import gc
 import importlib
 import io
+import logging
 import os
 import runpy
 import signal
 import socket
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TextIO, final
 
@@ -83,6 +85,12 @@ class Reap(msgspec.Struct, frozen=True, tag=True):
     pid: int
 
 
+class Says(msgspec.Struct, frozen=True, tag=True):
+    """What users are to know while it imports; before `Ready`, unasked."""
+
+    text: str
+
+
 class Ready(msgspec.Struct, frozen=True, tag=True):
     """Everything is imported; said once, unasked."""
 
@@ -106,7 +114,7 @@ class Reaped(msgspec.Struct, frozen=True, tag=True):
 
 
 Request = Fork | Reap
-Answer = Ready | Forked | Failed | Reaped
+Answer = Says | Ready | Forked | Failed | Reaped
 ANSWERS: msgspec.msgpack.Decoder[Answer] = msgspec.msgpack.Decoder(Answer)
 REQUESTS: msgspec.msgpack.Decoder[Request] = msgspec.msgpack.Decoder(Request)
 
@@ -117,8 +125,9 @@ def main() -> None:
     channel = FrameChannel(end, REQUESTS, LIMITS, "the launcher")
     die_with_parent(int(sys.argv[2]), signal.SIGKILL)
     gc.disable()  # nothing of it is garbage, and to look takes a tenth of the time
-    for name in sys.argv[3:]:
-        importlib.import_module(name)
+    with _told(channel):
+        for name in sys.argv[3:]:
+            importlib.import_module(name)
     gc.freeze()  # a collection would write to, and so copy, every shared page
     gc.enable()
     channel.send(Ready())
@@ -140,6 +149,20 @@ def main() -> None:
             channel.close()
             _leave(_run_to_status(request, server))
         channel.send(Forked(pid))
+
+
+@contextlib.contextmanager
+def _told(channel: FrameChannel[Request]) -> Iterator[None]:
+    """Let users know what compiled kernels have to say, as that they are compiled."""
+
+    def tell(record: logging.LogRecord) -> bool:
+        channel.send(Says(record.getMessage()))
+        return True  # the log has it, too
+
+    log = logging.getLogger("paceline.kernels")
+    log.addFilter(tell)
+    yield
+    log.removeFilter(tell)
 
 
 def _reap(pid: int) -> int:

@@ -19,7 +19,7 @@ import select
 import signal
 import socket
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple, final
 
@@ -36,6 +36,7 @@ from paceline.launch.processes.forked import (
     Ready,
     Reap,
     Reaped,
+    Says,
 )
 from paceline.launch.processes.process import GONE_S, Child, log_size, spawn, wait_any
 from paceline.timing import Clock, Deadline
@@ -56,11 +57,13 @@ class ForkServer:
         log: Path,
         clock: Clock,
         preloaded: Sequence[str] = PRELOADED,
+        say: Callable[[str], None] = lambda _: None,
     ) -> None:
         """Begin to import ``preloaded``.
 
         ``environment`` is what imports may depend on (a forked process has its own);
-        ``log`` is where its own output goes: nothing, unless something is wrong.
+        ``log`` is where its own output goes: nothing, unless something is wrong; ``say``
+        tells users what takes long.
 
         Raises:
             JobFailed: it could not be started.
@@ -69,6 +72,7 @@ class ForkServer:
         self._log = log
         self._clock = clock
         self._preloaded = preloaded
+        self._say = say
         self.has_started = False  # a process, once
         self._deaths = 0  # of those in a row that were ready and started nothing
         self._open()
@@ -135,7 +139,10 @@ class ForkServer:
             JobFailed: the imports failed, or take for ever; or it dies again and again.
         """
         generation = self._generation
-        generation.look_ready()  # first: one that died since may have been ready
+        for (
+            said
+        ) in generation.look_ready():  # first: one that died since may have been ready
+            self._say(said)
         if generation.has_ended():
             if not generation.is_ready:
                 words = generation.last_words()
@@ -172,13 +179,18 @@ class Generation:
         self._channel = FrameChannel(channel, ANSWERS, LIMITS, "the fork server")
         self._is_over = False  # reaped
 
-    def look_ready(self) -> None:
-        """Note if it has said that it is ready; does not wait."""
-        if self._is_over or self.is_ready or not _has_data(self._channel):
-            return
-        self.is_ready = isinstance(self._receive(), Ready)
-        if not self.is_ready:
-            self.end()
+    def look_ready(self) -> list[str]:
+        """Note if it has said that it is ready, and what it has said before; no wait."""
+        said = []
+        while not self._is_over and not self.is_ready and _has_data(self._channel):
+            answer = self._receive()
+            if isinstance(answer, Says):
+                said.append(answer.text)
+            elif isinstance(answer, Ready):
+                self.is_ready = True
+            else:
+                self.end()
+        return said
 
     def has_ended(self) -> bool:
         """Whether the fork server is dead, and with it whatever it forked."""

@@ -1,8 +1,7 @@
 """The compiled loops of the row path: hashing, id map, new rows, sums.
 
-`signatures` says how they are compiled (``python -m paceline.params.rows.compiled.kernels``
-warms numba's cache), `step_kernels` has the steps of optimizers. The tests hold both to the
-same functions in plain NumPy.
+`signatures` says how they are compiled, `step_kernels` has the steps of optimizers. The
+tests hold both to the same functions in plain NumPy.
 
 Arguments that may lie in a received or to-be-sent frame may be read-only or unaligned.
 Nothing here checks a shape or an index: callers do.

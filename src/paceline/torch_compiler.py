@@ -67,7 +67,8 @@ def _take_step(
 
 def _wait_with(marked: Any) -> None:  # noqa: ANN401  (torch's own wrapper)
     """Let a marked function ask for the compiler only once somebody has loaded it."""
-    if getattr(marked, "__code__", None) is not _MARKED:
+    is_marked = getattr(marked, "__code__", None) is _MARKED
+    if COMPILER in sys.modules or not is_marked:
         return
     function = marked.__wrapped__
 

@@ -70,7 +70,7 @@ INSIDE: dict[str, Floors] = {
         ("supervise", "engines", "guests", "manifests"),
         ("hosts",),
         ("doctor",),
-        ("local", "embedded", "parting", "carried"),
+        ("local", "embedded", "parting", "carried", "echo"),
         ("own_job", "torchrun"),
         ("connect",),
     ),

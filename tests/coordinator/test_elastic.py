@@ -11,7 +11,14 @@ from paceline.coordinator.ledgers.effects import Happened
 from paceline.coordinator.state import Asked, Disconnected
 from paceline.data.order import records_at
 from paceline.messages.shared import Done, Refusal
-from paceline.messages.trainer import AskLease, Granted, Leave, StageOver
+from paceline.messages.trainer import (
+    AskLease,
+    AskRecords,
+    Granted,
+    Leave,
+    Records,
+    StageOver,
+)
 from paceline.messages.values import ClaimOnce
 from paceline.messages.watching import Exited, LauncherReport, Scale
 
@@ -40,6 +47,24 @@ def test_the_launcher_is_told_how_many_trainers_are_wanted(job: Any) -> None:
     assert orders(job).trainers == 5
     job.restart()
     assert orders(job).trainers == 5
+
+
+def test_a_trainer_learns_how_many_there_are_or_are_waited_for(make_job: Any) -> None:
+    job = make_job(trainers=2, pace=Async())
+    job.serve()
+
+    def trainers() -> int:
+        answer = job.get("trainer-0", AskRecords(**job.who("trainer-0")))
+        assert isinstance(answer, Records)
+        return answer.trainers
+
+    job.join("trainer-0")
+    assert trainers() == 2, "it begins with two"
+    job.open("trainer-0", "trainer-1")
+    job.join("trainer-2")
+    assert trainers() == 3
+    job.get("trainer-2", Leave(**job.who("trainer-2"), is_done=False))
+    assert trainers() == 2
 
 
 def test_scaling_twice_to_the_same_number_is_once(job: Any) -> None:

@@ -35,6 +35,11 @@ def make(batch_size: int):  # noqa: ANN201  (as people write in notebooks)
 
 if __name__ == "__main__":
     summary = paceline.run(
-        make(32), args=(2,), trainers=2, pace=paceline.Async(), job_dir="job"
+        make(32),
+        args=(2,),
+        trainers=2,
+        pace=paceline.Async(),
+        job_dir="job",
+        tee=["trainer-0"],
     )
     sys.stdout.write(f"{summary.records} {summary.ending}\n")

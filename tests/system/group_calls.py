@@ -52,6 +52,7 @@ def main(out: Path) -> None:
             session.save()
         scheduler.step()
     found["records"] = session.records
+    found["trainers"] = session.num_trainers
     found["rate"] = optimizer.param_groups[0]["lr"]
     mean = session.evaluate(torchmetrics.MeanMetric(), lambda b: b, data, batch_size=8)
     found["mean"] = mean.item()

@@ -74,6 +74,7 @@ def test_trainers_call_a_function_of_a_notebook_and_nothing_of_it_is_left(
     output, errors = start("", tmp_path, str(notebook)).communicate(timeout=WAIT_S)
 
     assert output == f"{2 * function_job.RECORDS} trained\n", errors
+    assert "trainer-0 | called __main__ with 2\n" in errors
     job = JobDir(tmp_path / "job")
     for trainer in ("trainer-0", "trainer-1"):
         assert job.log(trainer).read_text() == "called __main__ with 2\n"

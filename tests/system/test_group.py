@@ -192,6 +192,7 @@ def test_every_call_of_a_session_works_in_every_process(
     assert found[0] == found[1]
     records, batch = group_calls.RECORDS, group_calls.BATCH
     assert found[0]["records"] == records
+    assert found[0]["trainers"] == 1
     assert found[0]["rate"] == pytest.approx(1e-6 * 0.1**4)
     assert found[0]["mean"] == (records - 1) / 2
     assert found[0]["before the break"] == 2

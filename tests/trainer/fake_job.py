@@ -214,7 +214,7 @@ class FakeJob:
             case Save():
                 return Saved(cut=self.cut)
             case AskRecords():
-                return Records(records=self.records)
+                return Records(records=self.records, trainers=self.trainers)
             case _:
                 return Done()
 

@@ -183,6 +183,14 @@ def test_logs_are_few_and_the_last_one_arrives(job: FakeJob, session: Session) -
     assert len(logs) == 4
 
 
+def test_how_many_trainers_there_are_is_asked_each_time(
+    job: FakeJob, session: Session
+) -> None:
+    assert session.num_trainers == 1
+    job.trainers = 5
+    assert session.num_trainers == 5
+
+
 def test_once_is_true_once(session: Session) -> None:
     assert session.once("export")
     assert not session.once("export")

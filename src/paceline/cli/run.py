@@ -22,6 +22,7 @@ from paceline.cli.options import (
 from paceline.cli.streams import unheeded
 from paceline.config import JobConfig, parse_pace, parse_trainers
 from paceline.errors import UsageError
+from paceline.launch.echo import echoed, require_roles
 from paceline.launch.hosts import Listening, require_shared
 from paceline.launch.job import (
     RUNS,
@@ -155,6 +156,10 @@ def run(  # noqa: PLR0913  (the command line has one parameter for each option)
             "--dashboard", help="Show the job in the browser while it runs; says where."
         ),
     ] = False,
+    tee: Annotated[
+        list[str] | None,
+        typer.Option(help="A role whose output is shown here, too: trainer-0, trainer."),
+    ] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the summary as JSON, in the last line.")
     ] = False,
@@ -183,7 +188,7 @@ def run(  # noqa: PLR0913  (the command line has one parameter for each option)
         said,
         Goal(job_dir, resume, resume_if_begun, begin_anew, checkpoints),
         plugin or (),
-        RunBeside(track or (), dashboard),
+        RunBeside(track or (), dashboard, tee or ()),
         lambda: leading(others.listening()) if coordinator_only else others.listening(),
     )
     result = wait_asked(asked, lambda: open_show(sys.stderr))
@@ -206,6 +211,7 @@ class RunBeside(NamedTuple):
 
     track: Sequence[str] = ()
     dashboard: bool = False
+    tee: Sequence[str] = ()
 
 
 class RunAsked(NamedTuple):
@@ -230,6 +236,7 @@ def wait_asked(asked: RunAsked, open_show: Callable[[], Show]) -> RunResult:
     require_script(script, Path.cwd())
     require_utf8("--job-dir", str((job_dir or RUNS).absolute()))
     is_resumed = goal.resume or (goal.resume_if_begun and _has_job(job_dir))
+    require_roles(asked.beside.tee)
     _require_goal(goal, is_resumed=is_resumed)
     plugins = resolved(asked.plugins, file_of(script)) if asked.plugins else None
     chosen = {
@@ -278,6 +285,8 @@ def _standing_beside(job: JobDir, show: Show, beside: RunBeside) -> Iterator[Non
             from paceline.dashboard import dashboard_beside  # noqa: PLC0415
 
             stack.enter_context(dashboard_beside(job, show.say))
+        if beside.tee:
+            stack.enter_context(echoed(job.logs, beside.tee, show.say))
         yield
 
 

@@ -6,6 +6,7 @@ Its inside, from the top::
     torchrun/    what a process of torchrun's joins, and what its machine has beside it
     own_job      what a user sees of that: progress, status, an end in good order
     embedded     coordinator, servers and trainers as threads of one process
+    echo         what roles write, said while a run goes on
     carried      a function of the user's, taken to trainers and called there
     parting      how a script is brought to its end (pure)
     local        coordinator, servers and trainers as processes of this machine

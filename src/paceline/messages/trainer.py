@@ -335,13 +335,14 @@ class Computed(TrainerMessage, frozen=True):
 
 
 class AskRecords(TrainerMessage, frozen=True):
-    """How many records are counted so far; answered by `Records`."""
+    """How many records are counted so far, by how many trainers; answered by `Records`."""
 
 
 class Records(Message, frozen=True):
-    """Acknowledged records of the job, by the queue's own state."""
+    """Acknowledged records of the job; its trainers, or those it waits for to begin."""
 
     records: int
+    trainers: int = 0
 
 
 TrainerRequest = (

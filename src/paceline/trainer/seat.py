@@ -145,6 +145,10 @@ class Seat(ABC):
         """Acknowledged records of the job."""
 
     @abstractmethod
+    def trainers(self) -> int:
+        """How many trainers the job has now, or waits for before it begins."""
+
+    @abstractmethod
     def trained(self) -> int:
         """The same as of the last round or push, without asking."""
 
@@ -193,9 +197,16 @@ class MemberSeat(Seat, ABC):
 
     def records(self) -> int:
         """See `Seat`."""
+        return self._counted().records
+
+    def trainers(self) -> int:
+        """See `Seat`."""
+        return self._counted().trainers
+
+    def _counted(self) -> Records:
         answer = self.membership.ask(AskRecords(incarnation=0, timeline=0))
         assert isinstance(answer, Records)
-        return answer.records
+        return answer
 
     def trained(self) -> int:
         """See `Seat`."""

@@ -359,6 +359,11 @@ class Session:
         return self._seat.records()
 
     @property
+    def num_trainers(self) -> int:
+        """How many trainers the job has now; before it begins, how many it waits for."""
+        return self._seat.trainers()
+
+    @property
     def refused_nonfinite(self) -> int:
         """Pushes of this trainer that went without their gradients: not all were finite."""
         refused = [part.gradients.refused for part in self._seat.parts.values()]

@@ -49,6 +49,7 @@ class RunOptions(TypedDict, total=False):
         plugin: modules or files that servers import.
         track: trackers that its numbers are written to: ``["tensorboard:logs"]``.
         dashboard: show the job in the browser while it runs.
+        tee: roles whose output is shown here, too: ``["trainer-0"]``.
     """
 
     trainers: int | str
@@ -69,6 +70,7 @@ class RunOptions(TypedDict, total=False):
     plugin: Sequence[str]
     track: Sequence[str]
     dashboard: bool
+    tee: Sequence[str]
 
 
 def run(
@@ -139,7 +141,9 @@ def _asked(script: UserScript, options: RunOptions) -> RunAsked:
         **{name: _text(options.get(name)) for name in _TEXTS},
         **{name: options.get(name) for name in _VALUES},
     }
-    beside = RunBeside(options.get("track", ()), options.get("dashboard", False))
+    beside = RunBeside(
+        options.get("track", ()), options.get("dashboard", False), options.get("tee", ())
+    )
     return RunAsked(script, said, goal, options.get("plugin", ()), beside)
 
 

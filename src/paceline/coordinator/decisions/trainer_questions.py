@@ -374,7 +374,9 @@ _ANSWERS: dict[type[Message], Callable[[Book, Asker, Any], Message | None]] = {
     Computed: _computed,
     Save: _save,
     Leave: _leave,
-    AskRecords: lambda book, _, __: Records(records=book.count_records()),
+    AskRecords: lambda book, _, __: Records(
+        records=book.count_records(), trainers=count_trainers(book)
+    ),
     DoorOpened: _door_opened,
     AskPeers: lambda book, _, __: peers_of(book.durable, book.members),
     Meet: meet,

@@ -188,7 +188,14 @@ class Follower(Seat):
 
     def records(self) -> int:
         """See `Seat`."""
-        answer = self._call(wire.GroupAskRecords()).message
+        return self._counted(wire.GroupAskRecords())
+
+    def trainers(self) -> int:
+        """See `Seat`."""
+        return self._counted(wire.GroupAskRecords(of_trainers=True))
+
+    def _counted(self, call: wire.GroupAskRecords) -> int:
+        answer = self._call(call).message
         assert isinstance(answer, wire.GroupDone)
         return answer.number
 

@@ -314,7 +314,8 @@ class Leader(MemberSeat):
                 self._followers.stepped([number], kept)
             return wire.GroupDone(), []
         if isinstance(call, wire.GroupAskRecords):
-            return wire.GroupDone(self.records()), []
+            count = self.trainers() if call.of_trainers else self.records()
+            return wire.GroupDone(count), []
         if isinstance(call, wire.GroupSave):
             if call.number > self._num_saves:
                 self.save(call.number)

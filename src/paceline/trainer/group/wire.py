@@ -138,7 +138,9 @@ class GroupCarried(_Message, frozen=True):
 
 
 class GroupAskRecords(_Message, frozen=True):
-    """`Session.records`."""
+    """`Session.records`, or `Session.num_trainers`."""
+
+    of_trainers: bool = False
 
 
 class GroupSave(_Message, frozen=True):

@@ -1,0 +1,78 @@
+"""What roles write is said line by line while the run goes on, and nothing twice."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from paceline.errors import UsageError
+from paceline.launch.echo import LogEcho, echoed, require_roles
+from paceline.launch.job import LOG_PIECE_BYTES
+
+
+@pytest.fixture
+def said() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Callable[[str, str], None]:
+    def append(name: str, text: str) -> None:
+        with (tmp_path / f"{name}.log").open("a") as file:
+            file.write(text)
+
+    return append
+
+
+def test_whole_lines_of_the_named_are_said_behind_their_name(
+    tmp_path: Path, said: list[str], write: Callable[[str, str], None]
+) -> None:
+    write("trainer-0", "of a run before\n")
+    echo = LogEcho(tmp_path, ["trainer-0"], said.append)
+    write("trainer-0", "one\ntw")
+    write("trainer-1", "not asked for\n")
+    echo.look()
+    assert said == ["trainer-0 | one"]
+
+    write("trainer-0", "o\nthree")
+    echo.look()
+    echo.look()
+    assert said == ["trainer-0 | one", "trainer-0 | two"]
+
+    echo.end()
+    assert said[2:] == ["trainer-0 | three"]
+
+
+def test_a_kind_is_all_of_them_also_those_to_come(
+    tmp_path: Path, said: list[str], write: Callable[[str, str], None]
+) -> None:
+    echo = LogEcho(tmp_path, ["trainer"], said.append)
+    write("server-0", "no\n")
+    write("trainer-10", "ten\n")
+    write("trainer-2", "two\n")
+    echo.look()
+    assert said == ["trainer-2 | two", "trainer-10 | ten"]
+
+
+def test_a_line_without_end_is_not_kept(
+    tmp_path: Path, said: list[str], write: Callable[[str, str], None]
+) -> None:
+    echo = LogEcho(tmp_path, ["trainer-0"], said.append)
+    write("trainer-0", "x" * (3 * LOG_PIECE_BYTES))
+    echo.look()
+    assert len(said) == 1
+    assert len(said[0]) > LOG_PIECE_BYTES
+
+
+def test_the_last_words_are_said_before_the_block_ends(
+    tmp_path: Path, said: list[str], write: Callable[[str, str], None]
+) -> None:
+    with echoed(tmp_path, ["trainer-0"], said.append):
+        write("trainer-0", "bye")
+    assert said == ["trainer-0 | bye"]
+
+
+@pytest.mark.parametrize("name", ["trainer-x", "../trainer-0", "worker", ""])
+def test_what_is_no_role_is_refused(name: str) -> None:
+    with pytest.raises(UsageError, match="expected a role like trainer-0"):
+        require_roles(["trainer-0", "server", name])

@@ -141,6 +141,24 @@ def test_a_second_follower_is_refused_by_name(tmp_path: Path) -> None:
         followed(job, Notebook())
 
 
+def test_a_link_where_a_mark_is_written_leads_nowhere(tmp_path: Path) -> None:
+    """A job folder may come from somebody else."""
+    job, mine = WrittenJob(tmp_path), tmp_path / "mine"
+    mine.write_text("precious")
+    job.logs(3)
+    job.ends()
+    mark = MarkFile(job.job, "notebook", "").path
+    mark.parent.mkdir()
+    for link in (mark.with_suffix(".new"), mark.with_name(f"{mark.name}.partial")):
+        link.symlink_to(mine)
+
+    followed(job, Notebook())
+
+    assert mine.read_text() == "precious"
+    assert mark.exists()
+    assert not mark.is_symlink()
+
+
 def test_a_damaged_mark_says_what_to_do(tmp_path: Path) -> None:
     job = WrittenJob(tmp_path)
     mark = MarkFile(job.job, "notebook", "")

@@ -1,9 +1,22 @@
 """An event log is read as it is written, and past the place where it moves on."""
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from paceline.events import EventLog
 from paceline.watch.tail import Tail
+
+
+class WatchedPath(type(Path())):  # type: ignore[misc]  # of whatever kind it is here
+    """A path behind whose back something happens, once, when it is looked at."""
+
+    happens: list[Callable[[], None]]
+
+    def stat(self, *, follow_symlinks: bool = True) -> Any:
+        while self.happens:
+            self.happens.pop()()
+        return super().stat(follow_symlinks=follow_symlinks)
 
 
 def names(tail: Tail) -> list[str]:
@@ -88,3 +101,42 @@ def test_a_place_in_a_log_that_is_gone_is_told_and_what_is_there_is_read(
     assert tail.has_gap
     tail.close()
     gone.close()
+
+
+def test_lines_between_the_last_look_and_the_move_are_not_left_out(tmp_path: Path) -> None:
+    path = WatchedPath(tmp_path / "events.jsonl")
+    path.happens = []
+    log = EventLog(Path(path), most_bytes=200)
+    log.write("first", {})
+    tail = Tail(path)
+    assert names(tail) == ["first"]
+
+    def writes_until_it_moves() -> None:
+        for n in range(8):
+            log.write(f"e{n}", {})
+
+    path.happens.append(writes_until_it_moves)
+    read = [name for _ in range(4) for name in names(tail)]
+    log.close()
+    tail.close()
+
+    assert not path.happens
+    assert [name for name in read if name != "EventsMoved"] == [f"e{n}" for n in range(8)]
+    assert "EventsMoved" in read
+
+
+def test_a_log_that_moves_on_twice_between_two_looks_is_read_whole(tmp_path: Path) -> None:
+    path = tmp_path / "events.jsonl"
+    log = EventLog(path, most_bytes=200)
+    log.write("first", {})
+    tail = Tail(path)
+    assert names(tail) == ["first"]
+    for n in range(9):
+        log.write(f"e{n}", {})
+
+    read = [name for _ in range(6) for name in names(tail)]
+    log.close()
+    tail.close()
+
+    assert [name for name in read if name != "EventsMoved"] == [f"e{n}" for n in range(9)]
+    assert read.count("EventsMoved") == 2

@@ -3,6 +3,8 @@
 from collections import Counter
 from typing import Any
 
+import pytest
+
 from paceline.watch.trace import TraceEvent, TraceReader
 
 NEEDED = {  # {phase: what such an event has, beside ph, name, pid, tid and ts}
@@ -109,3 +111,62 @@ def test_a_clock_that_is_set_back_breaks_no_trace() -> None:
     trace = trace_of([*STORY, happened(-50.0, "Scaled", trainers=2)])
     [scaled] = [e for e in trace if e["name"] == "2 trainers are wanted"]
     assert scaled["ts"] == 3_000_000
+
+
+def task_edges(trace: list[TraceEvent]) -> list[tuple[int, str, float, str]]:
+    """Of each edge of a task: its lease, b or e, when, and how it ended."""
+    edges = [event for event in trace if event["ph"] in "be"]
+    return [(e["id"], e["ph"], e["ts"] / 1e6, e["args"].get("how", "")) for e in edges]
+
+
+def test_a_task_that_is_handed_back_ends_there() -> None:
+    back = happened(2.0, "TaskReturned", key=[0, 0, 0], first=3, reason="handed back")
+    trace = trace_of(
+        [lease(1.0, "trainer-0", 0), back, happened(9.0, "Scaled", trainers=2)]
+    )
+    assert task_edges(trace) == [(1, "b", 0.0, ""), (1, "e", 1.0, "TaskReturned")]
+
+
+def test_a_task_that_is_granted_again_was_over_for_who_had_it() -> None:
+    again = happened(
+        3.0, "LeaseGranted", trainer="trainer-1", lease={"token": 7, "key": [0, 0, 0]}
+    )
+    done = happened(4.0, "TaskDone", key=[0, 0, 0])
+    assert task_edges(trace_of([lease(1.0, "trainer-0", 0), again, done])) == [
+        (1, "b", 0.0, ""),
+        (1, "e", 2.0, "granted again"),
+        (7, "b", 2.0, ""),
+        (7, "e", 3.0, "TaskDone"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "left",
+    [
+        happened(2.0, "TimelineLeft", reason="tracked objects"),
+        happened(2.0, "CutSkipped", reason="damaged"),
+        happened(2.0, "ServerLost", server="server-0", kind="exit", reason="killed"),
+    ],
+)
+def test_a_return_to_a_checkpoint_ends_tasks_and_drops_the_checkpoint_under_way(
+    left: dict[str, Any],
+) -> None:
+    begun = happened(1.5, "CutBegun", cut=4)
+    late = happened(9.0, "Scaled", trainers=2)
+    trace = trace_of([lease(1.0, "trainer-0", 0), begun, left, late])
+    name = left["event"]
+    assert task_edges(trace) == [(1, "b", 0.0, ""), (1, "e", 1.0, name)]
+    [cut] = [event for event in of_phase(trace, "X") if event["name"] == "checkpoint 4"]
+    assert cut["dur"] == 500_000
+    assert cut["args"] == {"how": "dropped", "reason": name}
+
+
+def test_a_checkpoint_of_which_nothing_more_is_heard_ends_where_the_next_begins() -> None:
+    """A coordinator that begins again knows nothing of it."""
+    first, second = happened(1.0, "CutBegun", cut=4), happened(3.0, "CutBegun", cut=5)
+    trace = trace_of([first, second, happened(4.0, "CutCommitted", cut=5)])
+    cuts = {e["name"]: (e["dur"], e["args"]["how"]) for e in of_phase(trace, "X")}
+    assert cuts == {
+        "checkpoint 4": (2_000_000, "dropped"),
+        "checkpoint 5": (1_000_000, "CutCommitted"),
+    }

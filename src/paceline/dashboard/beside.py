@@ -26,8 +26,10 @@ from paceline.launch.job import JobDir
 from paceline.timing import Clock, Deadline, SystemClock
 
 CLOSE_S = 8.0
+TELL_S = 1.0  # a wait that is longer is told
 SHOW_END_S = 2.0  # how long the child looks for the job's summary
 LOOK_S = 0.05
+_QUIET = ("-W", "ignore::RuntimeWarning:runpy")  # the face of the room has loaded it, too
 
 
 @contextlib.contextmanager
@@ -41,7 +43,7 @@ def dashboard_beside(job: JobDir, say: Callable[[str], None]) -> Iterator[None]:
     with opened.socket as listening:
         child = subprocess.Popen(
             [
-                *(sys.executable, "-m", "paceline.dashboard.beside"),
+                *(sys.executable, "-P", *_QUIET, "-m", "paceline.dashboard.beside"),
                 *(str(listening.fileno()), str(job.path.absolute())),
             ],
             stdin=subprocess.PIPE,
@@ -59,13 +61,22 @@ def dashboard_beside(job: JobDir, say: Callable[[str], None]) -> Iterator[None]:
         was_there = child.poll() is None
         with contextlib.suppress(BrokenPipeError):
             child.stdin.close()
+        _wait_shown(child, say)
+        if not was_there:
+            say(f"the dashboard had ended by itself, with exit code {child.returncode}")
+
+
+def _wait_shown(child: "subprocess.Popen[bytes]", say: Callable[[str], None]) -> None:
+    try:
+        child.wait(TELL_S)
+    except subprocess.TimeoutExpired:
+        left_s = CLOSE_S - TELL_S
+        say(f"waits until the dashboard has shown the end, for {left_s:.0f} s at most")
         try:
-            child.wait(CLOSE_S)
+            child.wait(left_s)
         except subprocess.TimeoutExpired:
             child.kill()
             child.wait()
-        if not was_there:
-            say(f"the dashboard had ended by itself, with exit code {child.returncode}")
 
 
 def _serve_until_left(descriptor: int, job: JobDir, clock: Clock) -> None:

@@ -2,9 +2,10 @@
 
 ::
 
-    launcher   starts the children, and at its end gives them `END_S` for what is left
-    child      waits for the run to begin, writes to the job's logs/tracker-0.log, and
-               follows the job to its end
+    launcher   starts the children, and at its end tells them so, and gives them `END_S` for
+               what is left
+    child      waits for the run to begin, or to be over, which a short one is first; writes
+               to the job's logs/tracker-0.log, and follows the job to its end
 
 A child that fails, or is late, is told at the end of the run, and changes nothing in it.
 
@@ -14,23 +15,27 @@ Waits: the launcher, for the children's ends, `END_S` at most; a child, for its 
 import contextlib
 import importlib.util
 import os
+import select
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from paceline.errors import UsageError
+from paceline.errors import USAGE_EXIT_CODE, PacelineError, UsageError
 from paceline.launch.job import JobDir
 from paceline.timing import Deadline, SystemClock
 from paceline.trackers.following import Followed, TrackedJob
 from paceline.trackers.mark import MarkFile
 from paceline.trackers.target import Target, open_tracker, parse_target
+from paceline.watch.summary import EXIT_CODES, Ending
 
 END_S = 15.0
+TELL_S = 1.0  # a wait that is longer is told
 LOOK_EVERY_S = 0.2
-_LOG_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+OVER = b"over\n"  # what children hear at the end of the run
+_QUIET = ("-W", "ignore::RuntimeWarning:runpy")  # the face of the room has loaded it, too
+_LOG_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
 
 
 @contextlib.contextmanager
@@ -51,10 +56,10 @@ def trackers_beside(
     children = [
         subprocess.Popen(
             [
-                *(sys.executable, "-m", "paceline.trackers.beside"),
+                *(sys.executable, "-P", *_QUIET, "-m", "paceline.trackers.beside"),
                 *(str(job.path), str(target), str(number), str(os.getpid())),
             ],
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             start_new_session=True,  # Ctrl-C is the launcher's
         )
@@ -65,13 +70,11 @@ def trackers_beside(
         yield
         is_over = True
     finally:
-        if not is_over:
-            for child in children:
-                child.terminate()
+        for child in children:
+            _tell_over(child, is_over=is_over)
         deadline = Deadline(SystemClock(), END_S)
         for number, (child, target) in enumerate(zip(children, targets, strict=True)):
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                child.wait(deadline.remaining_s())
+            _wait_done(child, target, deadline, say)
             if is_over and (why := _why_not_done(child.returncode)) is not None:
                 log = job.log(_log_name(number))
                 command = f"paceline track {job.path} --to {target}"
@@ -111,6 +114,33 @@ def wait_tracked(
     return followed
 
 
+def _tell_over(child: "subprocess.Popen[bytes]", *, is_over: bool) -> None:
+    """Tell a child that the run is over; or end it, if there was none."""
+    if not is_over:
+        child.terminate()
+    assert child.stdin is not None
+    with contextlib.suppress(BrokenPipeError):  # it has ended
+        if is_over:
+            child.stdin.write(OVER)
+        child.stdin.close()
+
+
+def _wait_done(
+    child: "subprocess.Popen[bytes]",
+    target: Target,
+    deadline: Deadline,
+    say: Callable[[str], None],
+) -> None:
+    try:
+        child.wait(min(TELL_S, deadline.remaining_s()))
+    except subprocess.TimeoutExpired:
+        left_s = deadline.remaining_s()
+        if left_s > 0:
+            say(f"waits until all is written to {target}, for {left_s:.0f} s at most")
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            child.wait(left_s)
+
+
 def _place(target: Target) -> str:
     """All that tells one place of a tool from another."""
     if target.tool == "tensorboard":
@@ -133,10 +163,8 @@ def _log_name(number: int) -> str:
 
 def _main(job_dir: str, target: str, number: str, launcher: str) -> None:
     job = JobDir(Path(job_dir))
-    while (run := job.read_run()) is None or run.pid != int(launcher):
-        if os.getppid() != int(launcher):
-            return
-        time.sleep(LOOK_EVERY_S)
+    if not _wait_run(job, int(launcher)):
+        return
     log = os.open(job.log(_log_name(int(number))), _LOG_FLAGS, 0o666)
     os.dup2(log, 1)
     os.dup2(log, 2)
@@ -144,7 +172,23 @@ def _main(job_dir: str, target: str, number: str, launcher: str) -> None:
     def say(text: str) -> None:
         sys.stderr.write(f"paceline: {text}\n")
 
-    wait_tracked(job, parse_target(target), threading.Event(), say)
+    try:
+        wait_tracked(job, parse_target(target), threading.Event(), say)
+    except UsageError as error:
+        say(str(error))
+        sys.exit(USAGE_EXIT_CODE)
+    except PacelineError as error:
+        say(f"{type(error).__name__}: {error}")
+        sys.exit(EXIT_CODES[Ending.FAILED])
+
+
+def _wait_run(job: JobDir, launcher: int) -> bool:
+    """Wait until the launcher's run has begun, or is over; false: there was none."""
+    while (run := job.read_run()) is None or run.pid != launcher:
+        heard, _, _ = select.select([sys.stdin], [], [], LOOK_EVERY_S)
+        if heard:
+            return sys.stdin.buffer.readline() == OVER
+    return True
 
 
 if __name__ == "__main__":

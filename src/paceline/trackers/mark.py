@@ -17,7 +17,7 @@ import msgspec
 import xxhash
 
 from paceline.errors import StoreError, UsageError
-from paceline.launch.job import JobDir
+from paceline.launch.job import JobDir, write_whole
 from paceline.trackers.points import ReaderState
 from paceline.trackers.tracker import Kept
 from paceline.watch.tail import LogPlace
@@ -92,9 +92,7 @@ class MarkFile:
         Raises:
             StoreError: it cannot be written.
         """
-        fresh = self.path.with_suffix(".new")
         try:
-            fresh.write_bytes(msgspec.json.encode(mark))
-            fresh.replace(self.path)
+            write_whole(self.path, mark)
         except OSError as error:
             raise StoreError(f"cannot write {self.path}: {error.strerror}") from error

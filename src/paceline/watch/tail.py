@@ -77,9 +77,11 @@ class Tail:
         assert self._file is not None
         read = self._file.read(MOST_AT_ONCE)
         if not read and self._has_moved():
-            self._file.close()
-            self._turn_to(self._path.open("rb"))
+            # Nobody writes to it any more: what came since the look above is the last.
             read = self._file.read(MOST_AT_ONCE)
+            if not read:
+                self._turn_to(self._next())
+                read = self._file.read(MOST_AT_ONCE)
         *lines, self._rest = (self._rest + read).split(b"\n")
         self._at += sum(map(len, lines)) + len(lines)
         if lines and not self._name:
@@ -105,7 +107,19 @@ class Tail:
         self._turn_to(chosen, at)
         return True
 
+    def _next(self) -> IO[bytes]:
+        """The file behind the one that is read; it may have moved on, too."""
+        assert self._file is not None
+        with suppress(FileNotFoundError):
+            old = older(self._path).open("rb")
+            if not os.path.sameopenfile(old.fileno(), self._file.fileno()):
+                return old
+            old.close()
+        return self._path.open("rb")
+
     def _turn_to(self, file: IO[bytes], at: int = 0) -> None:
+        if self._file is not None:
+            self._file.close()
         file.seek(at)
         self._file, self._at, self._rest = file, at, b""
         self._name = _name_of(file) if at else ""

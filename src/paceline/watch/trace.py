@@ -8,7 +8,7 @@
     server-0 ..   life          from joining to death or the end
     trainer-0 ..  life
                   rounds        waiting in a round: from its own arrival to the commit
-                  tasks         from lease to done
+                  tasks         from lease to done, given up, handed back or abandoned
     job           counters      records, and each number that scripts log
 
 A round tells when each trainer came after the first one, and its line when it was
@@ -28,6 +28,8 @@ STRANGE = (ArithmeticError, AttributeError, KeyError, TypeError, ValueError)  # 
 
 LIFE, ROUNDS = 0, 1  # threads of trainers, and of servers
 COMMITS, CUTS, HAPPENED, COUNTERS = 0, 1, 2, 3  # threads of the coordinator
+_TASK_ENDS = frozenset({"TaskDone", "TaskFailed", "TaskReturned"})
+_TIMELINES_LEFT = frozenset({"ServerLost", "TimelineLeft", "CutSkipped", "PaceChanged"})
 PARTS = 10  # and more: threads of rounds of other parts than the first
 _THREADS = {LIFE: "life", ROUNDS: "rounds"}
 _OWN_THREADS = {
@@ -83,9 +85,7 @@ class TraceReader:
     def end(self) -> list[TraceEvent]:
         """What is open yet ends with the last event."""
         told = [told for key in list(self._open) for told in self._close(*key, {})]
-        told += [self._task_edge("e", task, {}) for task in self._tasks.values()]
-        self._tasks.clear()
-        return told
+        return [*told, *self._abandon_tasks({})]
 
     def _read(self, name: str, event: dict[str, Any]) -> Iterator[TraceEvent]:
         if name in {"TrainerJoined", "ServerJoined"}:
@@ -101,20 +101,25 @@ class TraceReader:
             lease = event["lease"]
             role, key = str(event["trainer"]), tuple(map(int, lease["key"]))
             task = _Task(role, f"task {key[-1]}", int(lease["token"]))
+            yield from self._end_task(key, {"how": "granted again"})
             self._tasks[key] = task
             yield from self._named(role, LIFE)
             yield self._task_edge("b", task, {"key": list(key)})
-        elif name in {"TaskDone", "TaskFailed"}:
-            if (found := self._tasks.pop(tuple(map(int, event["key"])), None)) is not None:
-                yield self._task_edge("e", found, {"how": name})
+        elif name in _TASK_ENDS:
+            told = {"how": name, "reason": event.get("reason", "")}
+            yield from self._end_task(tuple(map(int, event["key"])), told)
         elif name in {"progress", "log"}:
             yield from self._numbers(name, event)
         else:
             yield from self._course(name, event)
 
+        if name in _TIMELINES_LEFT:
+            yield from self._abandon(name)
+
     def _course(self, name: str, event: dict[str, Any]) -> Iterator[TraceEvent]:
         if name == "CutBegun":
             cut = str(event["cut"])
+            yield from self._drop_cuts("another began")
             yield from self._begin(_COORDINATOR, CUTS, cut, f"checkpoint {cut}", {})
         elif name in {"CutCommitted", "CutFailed"}:
             told = {"how": name, "reason": event.get("reason", "")}
@@ -143,7 +148,24 @@ class TraceReader:
             yield from self._instant(role, LIFE, f"{role} is lost", how, "p")
         yield from self._close(role, LIFE, "life", how)
         for key in [key for key, task in self._tasks.items() if task.role == role]:
-            yield self._task_edge("e", self._tasks.pop(key), how)
+            yield from self._end_task(key, how)
+
+    def _abandon(self, name: str) -> Iterator[TraceEvent]:
+        """A timeline is left: what was open on it is void."""
+        yield from self._drop_cuts(name)
+        yield from self._abandon_tasks({"how": name})
+
+    def _drop_cuts(self, why: str) -> Iterator[TraceEvent]:
+        for key in [key for key in self._open if key[:2] == (_COORDINATOR, CUTS)]:
+            yield from self._close(*key, {"how": "dropped", "reason": why})
+
+    def _abandon_tasks(self, args: dict[str, Any]) -> Iterator[TraceEvent]:
+        for key in list(self._tasks):
+            yield from self._end_task(key, args)
+
+    def _end_task(self, key: tuple[int, ...], args: dict[str, Any]) -> Iterator[TraceEvent]:
+        if (task := self._tasks.pop(key, None)) is not None:
+            yield self._task_edge("e", task, args)
 
     def _round(self, event: dict[str, Any]) -> Iterator[TraceEvent]:
         """The round, who waited in it, and an arrow from each to its commit."""

@@ -77,3 +77,27 @@ def test_a_folder_that_takes_no_socket_is_no_obstacle(tmp_path: Path) -> None:
     before = threading.active_count()
     offer_stacks(tmp_path / "none", "trainer-0")
     assert threading.active_count() == before
+
+
+def test_names_that_are_no_text_are_spelt_out_and_the_answerer_lives_on(
+    sockets: Path,
+) -> None:
+    """A script may lie in a folder whose name is no UTF-8."""
+    release, begun = threading.Event(), threading.Event()
+    space = {"release": release, "begun": begun}
+    source = "def odd():\n    begun.set()\n    release.wait(30)\n"
+    exec(compile(source, "odd-\udcff.py", "exec"), space)
+    thread = threading.Thread(target=space["odd"], name="odd \udcfe")
+    thread.start()
+    assert begun.wait(30)
+    offer_stacks(sockets, "trainer-0")
+    try:
+        for _ in range(2):
+            told = wait_stacks(sockets, ["trainer-0"], Deadline(SystemClock(), 30.0))
+            stacks = told["trainer-0"]
+            assert stacks is not None
+            [odd] = [one for one in stacks.threads if one.name == "odd \\udcfe"]
+            assert "odd-\\udcff.py" in {frame.file for frame in odd.frames}
+    finally:
+        release.set()
+        thread.join()

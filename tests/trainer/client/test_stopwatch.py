@@ -5,7 +5,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paceline.timing import ManualClock
-from paceline.trainer.client.stopwatch import MOST_KEPT, QUANTILES, Stopwatch, quantiles
+from paceline.trainer.client.stopwatch import (
+    COMPUTE,
+    MOST_KEPT,
+    OTHERS,
+    QUANTILES,
+    Stopwatch,
+    quantiles,
+)
 
 
 def timed(durations: list[float]) -> Stopwatch:
@@ -67,3 +74,20 @@ def test_of_many_batches_some_are_kept_and_all_are_counted() -> None:
     assert told.batches == len(durations)
     assert abs(told.seconds[QUANTILES // 2] - 5 * MOST_KEPT) < 0.05 * MOST_KEPT
     assert told.mean_s == (10 * MOST_KEPT - 1) / 2
+
+
+def test_who_waits_outside_of_questions_computes_no_longer_than_it_does() -> None:
+    clock = ManualClock()
+    stopwatch = Stopwatch(clock)
+    stopwatch.begin()
+    stopwatch.has_read()
+    clock.advance(1.0)
+    with stopwatch.waiting():
+        clock.advance(3.0)
+    clock.advance(0.5)
+    stopwatch.end()
+
+    told, spent = stopwatch.take(), stopwatch.spent()
+    assert told is not None
+    assert told.mean_s == 1.5
+    assert (spent[COMPUTE], spent[OTHERS]) == (1.5, 3.0)

@@ -60,6 +60,7 @@ from paceline.launch.job.files import (
     require_files,
     require_utf8,
     write_secret,
+    write_whole,
 )
 from paceline.launch.job.folder import RUNS, JobDir, RunFile, fresh_job_dir
 from paceline.launch.job.joining import DoorLogs, JobDoor

@@ -137,7 +137,9 @@ def stacks_here(left_out: int) -> ProcessStacks:
     return ProcessStacks(
         os.getpid(),
         tuple(
-            ThreadStack(names.get(ident, "of no name"), tuple(_calls(frames[ident])))
+            ThreadStack(
+                _as_text(names.get(ident, "of no name")), tuple(_calls(frames[ident]))
+            )
             for ident in order
             if ident != left_out
         ),
@@ -161,9 +163,15 @@ def _calls(frame: FrameType | None) -> Iterator[StackFrame]:
     found: list[StackFrame] = []
     while frame is not None and len(found) < MOST_FRAMES:
         code = frame.f_code
-        found.append(StackFrame(code.co_qualname, code.co_filename, frame.f_lineno or 0))
+        function, file = _as_text(code.co_qualname), _as_text(code.co_filename)
+        found.append(StackFrame(function, file, frame.f_lineno or 0))
         frame = frame.f_back
     return reversed(found)
+
+
+def _as_text(name: str) -> str:
+    """A name that JSON can hold: bytes of a file's that are no UTF-8 are spelt out."""
+    return name.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def _place(role: str) -> tuple[str, list[int]]:

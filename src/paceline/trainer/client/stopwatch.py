@@ -8,7 +8,8 @@ May be called by any thread; batches are begun and ended by one.
 """
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Final, NamedTuple, final
 
 from paceline.messages.shared import SpentTime
@@ -69,6 +70,18 @@ class Stopwatch:
     def rest(self) -> None:
         """The loop is over, or left."""
         self.spending.turn(None, self._clock.now_s())
+
+    @contextmanager
+    def waiting(self) -> Iterator[None]:
+        """Others are waited for, by the thread that begins and ends batches."""
+        on, began_s = self.spending.on, self._clock.now_s()
+        self.spending.turn(OTHERS, began_s)
+        try:
+            yield
+        finally:
+            now_s = self._clock.now_s()
+            self.spending.turn(on, now_s)
+            self.waited_s += now_s - began_s
 
     def end(self) -> None:
         """The batch that was begun has been computed."""

@@ -251,8 +251,9 @@ class RotationLoop:
     def _fetch(self, key: TaskKey, block: int, ids: Int64s) -> Array:
         own = self._rows
         rows = np.empty((len(ids), own.spec.dim), own.combine.dtype)
-        if self._peers.wait_rows(self._acts.lease_of(key), block, rows):
-            return rows
+        with self._carrier.stopwatch.waiting():
+            if self._peers.wait_rows(self._acts.lease_of(key), block, rows):
+                return rows
         return own.read(ids)
 
     def _keep(self, key: TaskKey, cell: Cell) -> None:

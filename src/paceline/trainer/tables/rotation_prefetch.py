@@ -79,7 +79,7 @@ class LookAhead:
             return None
         self._enough.set()
         looking, self._looking = self._looking, None
-        with self._driver.waits.showing(_COMES):
+        with self._driver.stopwatch.waiting(), self._driver.waits.showing(_COMES):
             self._found = looking.result()
         return self._found
 

@@ -42,7 +42,7 @@ def ask(message: Message) -> Act[Message | Lost]:
 
 
 def test_an_act_is_driven_to_its_result(driver: Driver) -> None:
-    assert driver.run(ask(QUESTION)) == Records(records=0)
+    assert driver.run(ask(QUESTION)) == Records(records=0, trainers=1)
 
 
 def test_a_lost_connection_is_an_answer_and_the_next_one_is_fresh(
@@ -53,7 +53,7 @@ def test_a_lost_connection_is_an_answer_and_the_next_one_is_fresh(
     lost = driver.run(ask(QUESTION))
     assert lost == Lost("coordinator: lost AskRecords")
     job.lose = lambda _role, _message: False
-    assert driver.run(ask(QUESTION)) == Records(records=0)
+    assert driver.run(ask(QUESTION)) == Records(records=0, trainers=1)
     assert job.connections == connections + 1
 
 

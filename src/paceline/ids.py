@@ -14,6 +14,7 @@ slot            a fixed virtual shard of the parameter space
 Batches of a task are numbered from 0; a mark of -1 means "no batch applied yet".
 """
 
+from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 RoleKind = Literal[
@@ -104,3 +105,9 @@ def role_kind(role: str) -> RoleKind:
     if kind in {"coordinator", "server", "trainer", "launcher", "host", "operator"}:
         return kind  # type: ignore[return-value]  # narrowed by the set above
     return "observer"
+
+
+def first_few(names: Sequence[str], joint: str = ", ") -> str:
+    """Up to four names as they are told, and how many more there are."""
+    told = joint.join(names[:4])
+    return told if len(names) <= 4 else f"{told} and {len(names) - 4} more"

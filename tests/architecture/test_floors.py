@@ -18,7 +18,10 @@ from tests.architecture.house import (
 # Rooms of one floor never import each other: they meet in messages.py.
 FLOORS = (
     ("errors", "lazy_names"),
-    ("ids", "timing", "failpoints", "machine", "codec_names", "row_specs", "table_specs"),
+    (
+        *("ids", "timing", "failpoints", "machine", "torch_compiler"),
+        *("codec_names", "row_specs", "table_specs"),
+    ),
     ("pace_specs",),
     ("config",),
     ("messages", "events"),

@@ -92,6 +92,17 @@ def test_where_none_runs_the_last_that_ended_can_be_looked_at(tmp_path: Path) ->
         find_running(tmp_path)
 
 
+def test_a_job_that_was_killed_after_others_had_ended_is_the_last(
+    tmp_path: Path, gone: int
+) -> None:
+    ended(tmp_path, "older", 1e9)
+    killed = running(tmp_path, "killed", gone)
+    assert find_job(tmp_path).path == killed.path
+
+    newer = ended(tmp_path, "newer", 3e9)
+    assert find_job(tmp_path).path == newer.path
+
+
 def test_where_there_is_no_job_a_folder_is_asked_for(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no job runs or has ended in a folder of"):
         find_job(tmp_path)

@@ -70,12 +70,17 @@ def test_every_record_counts_once(run: Run, lookahead: int) -> None:
 def test_what_one_leaves_in_mid_loop_another_trains_once(
     run: Run, pace: str, share: float
 ) -> None:
+    has_left = threading.Event()
+
     def script(session: paceline.Session) -> tuple[list[float], int]:
         model, optimizer = counted(session, pace)
         for number, ids in enumerate(loop(session, 1)):
+            if pace == "async" and session.trainer == "trainer-0" and number == 1:
+                assert has_left.wait(PATIENCE_S)  # else it may be done before
             step(model, optimizer, ids)
             if session.trainer == "trainer-1" and number == 1:
                 session.close()
+                has_left.set()
                 return [], 0
         return model.seen.tolist(), session.records
 

@@ -15,9 +15,9 @@ from examples.topics import corpus, gibbs, quality
 SCRIPT = Path(corpus.__file__).with_name("lda.py")
 EPOCHS, TOPICS, PRIORS = 12, 10, quality.Priors()
 LIMIT_S = 240.0
-AT_LENGTH = {  # each model is looked at once in a hurry
+AT_LENGTH = {  # one way of each kind is looked at in a hurry
     model: pytest.param(model, marks=pytest.mark.soak)
-    for model in ("locking", "push-pull", "no-sync")
+    for model in ("locking", "push-pull", "no-sync", "rotation")
 }
 
 
@@ -70,7 +70,7 @@ def test_one_trainer_finds_what_the_plain_loop_finds_to_the_bit(
 @pytest.mark.system
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "model", ["locking", AT_LENGTH["push-pull"], "no-sync", "rotation"]
+    "model", [*(AT_LENGTH[m] for m in ("locking", "push-pull", "rotation")), "no-sync"]
 )
 def test_two_trainers_come_as_far_as_the_plain_loop(
     tmp_path: Path, plain: float, model: str

@@ -232,7 +232,7 @@ def test_the_jobs_own_fork_server_is_closed_and_the_sockets_removed_after_any_er
     closed = []
 
     class Broken(StandInForks):
-        def __init__(self, *_: object) -> None:
+        def __init__(self, *_: object, **__: object) -> None:
             super().__init__(self.fail)
 
         def fail(self) -> None:

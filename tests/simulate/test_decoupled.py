@@ -13,7 +13,7 @@ from paceline.forecast.plan import Plan
 from tests.simulate.faults import QUIET
 from tests.simulate.job import SimJob, draw_job, run_job
 
-SEEDS = int(os.environ.get("PACELINE_SIM_SEEDS", "400")) // 4
+SEEDS = int(os.environ.get("PACELINE_SIM_SEEDS", "240")) // 4
 
 
 def draw_decoupled(seed: int) -> SimJob:

@@ -11,7 +11,7 @@ from paceline.messages.rotation import RotationSpec
 from tests.simulate.faults import QUIET
 from tests.simulate.job import SimJob, draw_job, run_job
 
-NUM_SEEDS = max(10, int(os.environ.get("PACELINE_SIM_SEEDS", "400")) // 20)
+NUM_SEEDS = max(10, int(os.environ.get("PACELINE_SIM_SEEDS", "240")) // 20)
 PACES: list[tuple[Pace, ...]] = [(Async(),), (Async(), SSP(2)), (Sync(),)]
 
 

@@ -28,8 +28,7 @@ PORT = 6379
 START_S = 120.0  # of one `ray start`, which takes seconds where nothing else runs
 OVERLOADED = "timed out during startup"  # Ray's own 30 s, which a busy machine may exceed
 TRIES = 4
-# Whatever else a machine does comes before what Ray starts, unless it is told otherwise.
-SETTINGS = {"RAY_AUTH_MODE": "disabled", "RAY_worker_niceness": "0"}
+SETTINGS = {"RAY_AUTH_MODE": "disabled"}
 NO_DASHBOARD = ("--include-dashboard", "false")
 TIMEOUT_S = 3.0  # of jobs
 

@@ -46,7 +46,11 @@ def metrics_of(script: str, words: str, folder: Path, forks: ForkServer) -> dict
 
 @pytest.mark.parametrize(
     "model",
-    ["allreduce", pytest.param("push-pull", marks=pytest.mark.soak), "rotation"],
+    [
+        "allreduce",
+        pytest.param("push-pull", marks=pytest.mark.soak),
+        pytest.param("rotation", marks=pytest.mark.soak),
+    ],
 )
 def test_k_means_comes_to_the_bits_of_the_plain_loop(
     model: str, tmp_path: Path, forks: ForkServer
@@ -60,7 +64,9 @@ def test_k_means_comes_to_the_bits_of_the_plain_loop(
     assert found["inertia"] == lloyd.inertia(last, plain.centroids)
 
 
-@pytest.mark.parametrize("model", ["allreduce", "push-pull"])
+@pytest.mark.parametrize(
+    "model", ["allreduce", pytest.param("push-pull", marks=pytest.mark.soak)]
+)
 def test_logistic_regression_comes_to_the_loss_of_the_plain_loop(
     model: str, tmp_path: Path, forks: ForkServer
 ) -> None:
@@ -75,10 +81,10 @@ def test_logistic_regression_comes_to_the_loss_of_the_plain_loop(
 @pytest.mark.parametrize(
     ("algorithm", "model", "epochs"),
     [
-        ("sgd", "no-sync", 60),
-        ("sgd", "push-pull", 60),
+        pytest.param("sgd", "no-sync", 60, marks=pytest.mark.soak),
+        pytest.param("sgd", "push-pull", 60, marks=pytest.mark.soak),
         ("sgd", "rotation", 60),
-        ("ccd", "no-sync", 60),
+        pytest.param("ccd", "no-sync", 60, marks=pytest.mark.soak),
     ],
 )
 def test_factors_come_down_to_the_noise(

@@ -88,13 +88,14 @@ SYNC, ASYNC = Sync(reduce="sum"), Async()
 @pytest.mark.parametrize(
     ("pace", "place"),
     [
-        (SYNC, "group.before_push"),  # a rank, with its share of the push
+        # a rank, with its share of the push
+        pytest.param(SYNC, "group.before_push", marks=pytest.mark.soak),
         (SYNC, "group.after_push"),  # its server has it, the leader does not know
-        (SYNC, "trainer.prepared"),
+        pytest.param(SYNC, "trainer.prepared", marks=pytest.mark.soak),
         (SYNC, "server.after_prepare"),
         (ASYNC, "group.before_push"),
-        (ASYNC, "group.after_push"),
-        (ASYNC, "trainer.before_tick"),
+        pytest.param(ASYNC, "group.after_push", marks=pytest.mark.soak),
+        pytest.param(ASYNC, "trainer.before_tick", marks=pytest.mark.soak),
         (ASYNC, "server.after_ack"),
     ],
     ids=lambda value: value if isinstance(value, str) else type(value).__name__,

@@ -21,7 +21,9 @@ RECORDS, EPOCHS = 3000, 8
 @pytest.mark.system
 @pytest.mark.timeout(0)
 @pytest.mark.parametrize(
-    ("pace", "workers"), [("sync", 0), ("async", 1)], ids=["sync", "async, read ahead"]
+    ("pace", "workers"),
+    [pytest.param("sync", 0, marks=pytest.mark.soak), ("async", 1)],
+    ids=["sync", "async, read ahead"],
 )
 def test_two_trainers_learn_to_read_digits(
     pace: str, workers: int, forks: ForkServer, tmp_path: Path

@@ -85,7 +85,10 @@ def test_a_job_goes_on_by_the_journal_of_a_version_with_the_same_format(
     assert summary_of(kept)["records"] == 128
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize(
+    "version",
+    [VERSIONS[0], *(pytest.param(v, marks=pytest.mark.soak) for v in VERSIONS[1:])],
+)
 def test_a_job_goes_on_from_the_last_checkpoint_of_an_older_version(
     tmp_path: Path, version: str
 ) -> None:

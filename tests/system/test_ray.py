@@ -162,6 +162,7 @@ def test_a_job_on_a_cluster_counts_exactly_and_leaves_nothing(
     of_it = roles(job)
     told = " ".join(word for one in of_it for word in one.cmdline())
     assert job.secret.read_text() not in told
+    assert {one.nice() for one in of_it} == {os.getpriority(os.PRIO_PROCESS, 0)}
     assert f"paceline status --join ray:{job.job.path.name}" in job.said()
     wait_training(job)
     stands = asked(f"ray:{job.job.path.name}", cluster)

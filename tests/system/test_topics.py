@@ -19,7 +19,15 @@ POINTS = (
 @pytest.mark.system
 @pytest.mark.slow
 @pytest.mark.timeout(0)
-@pytest.mark.parametrize("model", ["locking", "push-pull", "no-sync", "rotation"])
+@pytest.mark.parametrize(
+    "model",
+    [
+        "locking",
+        pytest.param("push-pull", marks=pytest.mark.soak),
+        pytest.param("no-sync", marks=pytest.mark.soak),
+        pytest.param("rotation", marks=pytest.mark.soak),
+    ],
+)
 def test_counts_are_the_histogram_of_the_topics_whoever_dies(
     model: str, tmp_path: Path, forks: ForkServer
 ) -> None:

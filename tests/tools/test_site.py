@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tools import draw_batch
+from tools import draw_batch, draw_life
 
 ROOT = Path(__file__).parents[2]
 BUILD_S = 240.0  # 5 s on an idle machine
@@ -73,3 +73,9 @@ def test_a_page_that_loads_from_elsewhere_is_caught() -> None:
 def test_the_picture_of_a_batch_is_what_its_script_draws(name: str) -> None:
     drawn = draw_batch.draw(draw_batch.PICTURES[name])
     assert (draw_batch.IMAGES / name).read_text() == drawn, "python -m tools.draw_batch"
+
+
+@pytest.mark.parametrize("name", draw_life.PICTURES)
+def test_the_picture_of_a_job_is_what_its_script_draws(name: str) -> None:
+    drawn = draw_life.draw(draw_life.read_moments(), draw_life.PICTURES[name])
+    assert (draw_life.IMAGES / name).read_text() == drawn, "python -m tools.draw_life"

@@ -62,6 +62,7 @@ from paceline.launch.processes import (
 from paceline.launch.supervise import failure_of, write_failure
 from paceline.launch.torchrun import FORWARDED, is_in_torchrun
 from paceline.timing import SystemClock, wall_time_s
+from paceline.torch_compiler import leave_out
 from paceline.trainer.client import Courier
 from paceline.trainer.peers import PeerWires
 from paceline.trainer.seating import take_seat
@@ -96,6 +97,7 @@ def connect() -> Session:
         if _sessions and _sessions[0].membership.calls.is_closed:
             _end_closed()
         if not _sessions:
+            leave_out()
             place = read_place(os.environ)
             if place is None and is_in_torchrun(os.environ):
                 _sessions.append(_come())

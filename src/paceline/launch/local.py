@@ -36,7 +36,6 @@ from paceline.launch.job import (
     hold_sockets,
     keep_function,
     reached,
-    remove_secret,
     resume_command,
     role_command,
     trainer_threads,
@@ -291,7 +290,7 @@ def _open_ground(
     if transport == "tcp":
         secret = secret or Secret.fresh()
         write_secret(job.secret, secret)
-        stack.callback(remove_secret, job.secret)
+        stack.callback(job.forget_secret)
     coordinator = from_here(addresses[COORDINATOR])
     run_file = RunFile(config.run, coordinator, str(sockets), os.getpid(), is_plain)
     job.write_run(run_file)
@@ -345,7 +344,8 @@ def _sum_up(
         said.append(f"{lost}: there was no space in {job.path}")
     if (unwritten := job.write_end(ended.status, summary.as_dict())) is not None:
         said.append(unwritten)
-    if ended.verdict.ending is Ending.INTERRUPTED or ended.verdict.may_resume:
+    may_resume = ended.verdict.ending is Ending.INTERRUPTED or ended.verdict.may_resume
+    if may_resume and not job.is_another():
         machines = [] if reach.listening is None else reach.listening.options()
         ran = script.named, script.arguments
         command = resume_command(job.path, *ran, config.plugins, machines)

@@ -22,6 +22,7 @@ from paceline.errors import UsageError
 from paceline.messages.shared import Hyper
 from paceline.params.delayed import DelayedNesterov
 from paceline.params.sparse import SPARSE_OPTIMIZERS, why_not_by_rows
+from paceline.torch_compiler import step_of
 
 OPTIMIZERS: Final[dict[str, Callable[..., torch.optim.Optimizer]]] = {
     "SGD": torch.optim.SGD,
@@ -79,6 +80,7 @@ class OptimizeBlock:
         assert values.is_contiguous(), "a block is contiguous"
         self._values = values
         self.optimizer = _optimizer(values, kind, hyper)
+        self._step = step_of(type(self.optimizer))
         self._hyper: Hyper = {}
         self.set_hyper(hyper)
 
@@ -98,7 +100,7 @@ class OptimizeBlock:
         self.set_hyper(hyper)
         self._values.grad = gradient
         try:
-            self.optimizer.step()
+            self._step(self.optimizer)
         finally:
             self._values.grad = None
 
@@ -177,12 +179,6 @@ def _optimizer(values: torch.Tensor, kind: str, hyper: Hyper) -> torch.optim.Opt
         return make([values], **options)
     except (TypeError, ValueError) as error:
         raise UsageError(f"torch.optim.{kind} refuses {hyper}: {error}") from error
-
-
-def warm_up() -> None:
-    """Let torch import what it imports late, so that no first push pays for it."""
-    block = OptimizeBlock(torch.zeros(1), "SGD", {"lr": 0.0})
-    block.apply(torch.zeros(1), {"lr": 0.0})
 
 
 def weighted_sum(

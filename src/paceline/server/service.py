@@ -26,7 +26,6 @@ from paceline.messages.data import (
 from paceline.messages.locking import ApplyStep, KeepLocks, Lock, Unlock
 from paceline.messages.shared import Refusal
 from paceline.messages.values import SetValues
-from paceline.params.dense import warm_up
 from paceline.server.answers import (
     Locking,
     Pushes,
@@ -41,6 +40,7 @@ from paceline.server.requests.contents import Bytes
 from paceline.server.standing import ServerCore
 from paceline.store.blobs import BlobStore
 from paceline.timing import Clock, Repeating
+from paceline.torch_compiler import leave_out
 from paceline.transport.connection import Connection
 from paceline.transport.service import Peer, Reply
 
@@ -90,7 +90,7 @@ class ServerService:
 
     def start(self) -> None:
         """Join the job; call after the listener is open."""
-        warm_up()
+        leave_out()
         self._timer.start()
         self._standing.runners.start()
         self._control.start()

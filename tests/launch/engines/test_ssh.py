@@ -168,7 +168,7 @@ def test_a_job_that_can_begin_with_fewer_hosts_does(start: Callable[..., Started
 
     one.hosts.close()
     spared = SshEngine(("a", "b")).bring(brought(one.job, 1))
-    spared._lost = 2
+    spared._num_gone = 2
     spared.check()
 
 

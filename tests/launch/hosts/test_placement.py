@@ -134,6 +134,18 @@ def test_who_waits_for_room_is_told_with_what_for_and_since_when() -> None:
     assert "for 70 s to start server-1: " in str(waiting.tell(FULL, 80.0))
 
 
+def test_of_many_that_wait_and_many_machines_the_first_few_are_named() -> None:
+    waiting = WaitingRoles()
+    for number in range(2, 10):
+        waiting.note(f"trainer-{number}", 10.0)
+    rooms = {f"host-{number}": FULL["host-1"] for number in range(6)}
+
+    told = str(waiting.tell(rooms, 10.0))
+
+    assert "to start trainer-2, trainer-3, trainer-4, trainer-5 and 4 more: no mach" in told
+    assert "; host-3 takes at most 1 server and 2 more): start" in told
+
+
 def test_who_is_not_wanted_any_more_does_not_wait() -> None:
     waiting = WaitingRoles()
     waiting.note("trainer-5", 10.0)

@@ -1,5 +1,6 @@
 """The job folder belongs to one job, and its files are whole."""
 
+import shutil
 from datetime import datetime
 from pathlib import Path
 
@@ -7,7 +8,9 @@ import pytest
 
 from paceline.config import Async, JobConfig
 from paceline.errors import StoreError, UsageError
+from paceline.launch.job.files import write_secret
 from paceline.launch.job.folder import JobDir, RunFile, fresh_job_dir
+from paceline.transport.handshake import Secret
 
 CONFIG = JobConfig(run="r1", trainers=3, pace=Async(push_every=4))
 
@@ -101,6 +104,32 @@ def test_the_run_file_is_there_only_while_the_job_runs(tmp_path: Path) -> None:
     assert job.read_run() is None
     assert job.read_summary() == {"status": "finished"}
     assert job.read_status() is None
+
+
+def test_the_end_is_not_written_into_a_folder_that_has_come_in_the_place_of_the_jobs(
+    tmp_path: Path,
+) -> None:
+    job, other = JobDir(tmp_path / "job"), JobDir(tmp_path / "job")
+    run = RunFile("r2", f"unix:{tmp_path}/coordinator.sock", str(tmp_path), 1)
+
+    with job.hold():
+        assert not job.is_another()
+        shutil.rmtree(job.path)
+        assert not job.is_another()
+        other.claim(CONFIG, "train.py")
+        other.write_run(run)
+        write_secret(other.secret, Secret.fresh())
+        told = str(job.write_end(None, {"status": "finished"}))
+        job.forget_secret()
+
+    assert told == (
+        f"{job.summary} is not this run's, and stays as it is: the folder that the run "
+        "began in was removed, and another one has its name by now"
+    )
+
+    assert other.read_run() == run
+    assert other.read_summary() is None
+    assert other.secret.exists()
 
 
 def test_a_folder_without_a_job_says_so(tmp_path: Path) -> None:

@@ -7,6 +7,8 @@ these; `look_again` repeats them until none decides anything more.
 Pure.
 """
 
+from typing import TypeVar
+
 from paceline.coordinator.decisions.checkpoints import (
     look_at_cut,
     look_at_saves,
@@ -16,6 +18,7 @@ from paceline.coordinator.decisions.checkpoints import (
 from paceline.coordinator.decisions.leases import (
     grant,
     grant_ahead,
+    is_drained,
     is_mid_step,
     may_grant,
     participants,
@@ -44,6 +47,7 @@ from paceline.coordinator.durable.outcomes import (
 )
 from paceline.coordinator.ledgers import (
     Book,
+    Parked,
     is_epoch_over,
     is_last_epoch,
     pick_task,
@@ -62,6 +66,9 @@ from paceline.messages.trainer import (
 from paceline.messages.waits import Wait
 from paceline.pace.changing import why_not_same
 from paceline.pace.policy import carries_over, is_within
+from paceline.parking import PARK_S, Parking
+
+K = TypeVar("K")
 
 
 def look_again(book: Book) -> None:
@@ -142,10 +149,15 @@ def end_waits(book: Book) -> None:
     for waiting in parkings:
         for key, parked in waiting.due(book.now):
             saw_wait(book, book.governor, parked)
-            wait = wait_of(book, parked).lasting(book.now - parked.since_s)
-            book.reply(parked.ticket, Waiting(wait=wait, pauses=book.pauses()))
-            waiting.put_off(key, wait, book.now)  # it was counted among those who wait
+            _put_off(book, waiting, key, parked)
     book.first_due_s = min(waiting.first_due_s() for waiting in parkings)
+
+
+def _put_off(book: Book, waiting: Parking[K, Parked], key: K, one: Parked) -> None:
+    """Tell an asker what it waits for; it pushes what is open, and asks again."""
+    wait = wait_of(book, one).lasting(book.now - one.since_s)
+    book.reply(one.ticket, Waiting(wait=wait, pauses=book.pauses()))
+    waiting.put_off(key, wait, book.now)  # it was counted among those who wait
 
 
 def _look_at_parts(book: Book) -> None:
@@ -294,6 +306,9 @@ def _look_at_leases(book: Book) -> None:
         elif lease is not None:
             book.questions.leases.take(incarnation)
             book.reply(parked.ticket, Granted(lease=lease))
+        elif message.is_open and book.now < parked.since_s + PARK_S and is_drained(book):
+            # Once for each part that it pushes; it cannot ask in vain for long.
+            _put_off(book, book.questions.leases, incarnation, parked)
 
 
 def _look_at_clocks(book: Book) -> None:

@@ -231,6 +231,15 @@ def may_grant(book: Book) -> bool:
     return missing_from_ring(book, book.seen) is None
 
 
+def is_drained(book: Book) -> bool:
+    """Whether all is leased that the epoch has: whoever asks now waits for its holders.
+
+    Who asks with batches of its own that wait for their step is one of them: the epoch
+    cannot end before it has pushed, so nothing is gained by waiting first.
+    """
+    return may_grant(book) and not num_todo(book.durable)
+
+
 def missing_from_ring(page: Page, seen: TrainersSeen) -> list[str] | None:
     """Trainers that a rotation waits for before its first cell, if any.
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from paceline.errors import LARGE_DO_NOT_PASS
+from paceline.ids import first_few
 from paceline.launch.doctor.examination import Examinee
 
 CLOCKS_S = 1.0
@@ -154,6 +155,4 @@ def _clocks(examinees: Sequence[Examinee]) -> Iterable[Finding]:
 
 def _named(names: Sequence[str], one: str = "", many: str = "") -> tuple[str, str]:
     """Up to four names, and the verb that goes with so many."""
-    told = ", ".join(names[:4])
-    more = f" and {len(names) - 4} more" if len(names) > 4 else ""
-    return f"{told}{more}", one if len(names) == 1 else many
+    return first_few(names), one if len(names) == 1 else many

@@ -13,23 +13,24 @@ Waits: a thread, for children that end; `ChildHosts.close`, for all of them, wit
 
 import os
 import subprocess
-import threading
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import IO, NamedTuple, final
 
-from paceline.errors import JobFailed, UsageError
+from paceline.errors import UsageError
+from paceline.launch.engines.bringing import Watching
 from paceline.launch.engines.engine import BroughtJob
-from paceline.launch.job import SECRET
+from paceline.launch.job import SECRET, read_log
 from paceline.launch.processes import Child, describe_exit, end_all, wait_any
 from paceline.timing import Deadline
 
 JOIN_WITHIN = "60s"  # the launcher is there already
 LOOK_EVERY_S = 0.2
-LAST_LINES = 1000  # of a log, that tell of machines
 LEAVE_S = 3.0  # hosts have been told that the job is over
 CLOSED_S = 4.0  # longer than a host gives its processes
 GRACE_S = 1.0
+NOT_AGAIN = "a host that is gone is not started again"
 
 
 class Bringer(NamedTuple):
@@ -37,7 +38,7 @@ class Bringer(NamedTuple):
 
     ``told``: what it is to users, such as "ssh to a". ``advice`` of an exit status: what
     they may look at. ``gone``: of a child that brings many, which machines have ended while
-    it goes on, and how, as its log says so far: {machine: how}.
+    it goes on, and how; it is given the log as it grows, {machine: how}.
     """
 
     name: str
@@ -45,7 +46,7 @@ class Bringer(NamedTuple):
     told: str
     advice: Callable[[int], str]
     hosts: int = 1
-    gone: Callable[[str], Mapping[str, str]] | None = None
+    gone: Callable[[bytes], Mapping[str, str]] | None = None
 
 
 def host_words(join: str, words: Sequence[str], name: str | None = None) -> list[str]:
@@ -56,7 +57,7 @@ def host_words(join: str, words: Sequence[str], name: str | None = None) -> list
 
 
 @final
-class ChildHosts:
+class ChildHosts(Watching):
     """The children of a launcher that bring hosts: see `Brought`."""
 
     def __init__(
@@ -76,17 +77,12 @@ class ChildHosts:
             coming: a line for the user, before they do.
             flag: which option has asked for them, for messages.
         """
-        self._job, self._begin, self._coming, self._flag = job, begin, coming, flag
-        self._spare = max(0, 1 + machines - job.begins_with)
+        super().__init__(job, machines, "machines")
+        self._begin, self._coming, self._flag = begin, coming, flag
         self._left: dict[Child, Bringer] = {}  # the thread's, until it is joined
-        self._ended: list[str] = []
-        self._lost = 0  # hosts that those have brought
-        self._gone: dict[str, int] = {}  # {machine: how often it was seen to be gone}
+        self._read: dict[str, int] = {}  # {bringer: bytes of its log that were looked at}
+        self._missing = Counter[str]()  # {bringer: machines that are gone while it goes on}
         self._pipes: list[IO[bytes]] = []
-        self._over = threading.Event()
-        self._thread = threading.Thread(
-            target=self._watch, name="paceline-bringing", daemon=True
-        )
 
     def start(self, join: str) -> None:
         """See `Brought`; `UsageError`: there is no such program."""
@@ -95,22 +91,6 @@ class ChildHosts:
         if self._left:
             self._job.say(f"paceline: {self._coming}")
             self._thread.start()
-
-    def check(self) -> None:
-        """See `Brought`."""
-        if self._lost > self._spare:
-            raise JobFailed(
-                f"the job cannot begin with as many machines as it is to: {self._ended[-1]}"
-            )
-
-    @property
-    def ended(self) -> list[str]:
-        """See `Brought`."""
-        return list(self._ended)
-
-    def expect_end(self) -> None:
-        """See `Brought`."""
-        self._over.set()
 
     def close(self) -> None:
         """See `Brought`: those that stay are ended, and so are their hosts."""
@@ -126,7 +106,7 @@ class ChildHosts:
     def _spawn(self, bringer: Bringer) -> Child:
         log = self._job.folder.log(bringer.name)
         with log.open("ab") as output:
-            log_start = output.tell()
+            log_start = self._read[bringer.name] = output.tell()
             try:
                 process = subprocess.Popen(
                     bringer.command,
@@ -153,33 +133,30 @@ class ChildHosts:
                 if self._over.is_set():
                     return
                 self._end(child, self._left.pop(child))
-            for child, bringer in self._left.items():
-                self._look(child, bringer)
+            for bringer in self._left.values():
+                self._look(bringer)
 
-    def _look(self, child: Child, bringer: Bringer) -> None:
-        """Tell who is gone while its bringer goes on.
-
-        At the second look: how a machine has ended may come before its own last words.
-        """
+    def _look(self, bringer: Bringer) -> None:
+        """Tell who is gone while its bringer goes on."""
         if bringer.gone is None:
             return
-        log, lines = self._job.folder.log(bringer.name), child.last_lines(LAST_LINES)
-        for machine, how in bringer.gone("\n".join(lines)).items():
-            self._gone[machine] = self._gone.get(machine, 0) + 1
-            if self._gone[machine] == 2:
-                told = f"{machine} is gone, {bringer.name} says: {how}"
-                self._job.say(f"{told}; a host that is gone is not started again")
-                self._ended.append(f"{told}; {log} has more")
-                self._lost += 1
+        name, folder = bringer.name, self._job.folder
+        with suppress(OSError):  # a user may remove it
+            more = read_log(folder.logs, name, self._read[name])
+            self._read[name] += len(more)
+            for machine, how in bringer.gone(more).items():
+                self._missing[name] += 1
+                told = f"{machine} is gone, {name} says: {how}"
+                self._gone(f"{told}; {NOT_AGAIN}", f"{told}; {folder.log(name)} has more")
 
     def _end(self, child: Child, bringer: Bringer) -> None:
         status, words = child.reap(), child.last_lines(5)
         told = f"{bringer.told} has ended with {describe_exit(status)}"
         last = f": {words[-1]}" if words else ""
-        self._job.say(f"{told}{last}; a host that is gone is not started again")
         log, advice = self._job.folder.log(bringer.name), bringer.advice(status)
-        self._ended.append("\n".join([f"{told}; {advice}; the end of {log}:", *words]))
-        self._lost += bringer.hosts - sum(times > 1 for times in self._gone.values())
+        kept = "\n".join([f"{told}; {advice}; the end of {log}:", *words])
+        left = bringer.hosts - self._missing[bringer.name]
+        self._gone(f"{told}{last}; {NOT_AGAIN}", kept, left)
 
     def _wait_gone(self, seconds: float) -> None:
         deadline = Deadline(self._job.clock, seconds)

@@ -10,15 +10,15 @@ nowhere: where a machine is reached, it says itself at its join.
 Pure, but for the children of `ChildHosts`.
 """
 
-import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from paceline.config import JobConfig
-from paceline.errors import PREEMPTED_EXIT_CODE, UsageError
+from paceline.errors import UsageError
 from paceline.launch.engines.children import Bringer, ChildHosts, host_words
 from paceline.launch.engines.engine import BroughtJob
+from paceline.launch.engines.slurm_text import StepLog, expand_hosts
 from paceline.launch.job import Candidate, Candidates, candidates
 from paceline.machine import SLURM_NAME
 from paceline.transport.address import TcpListening, is_loopback
@@ -26,7 +26,6 @@ from paceline.transport.address import TcpListening, is_loopback
 JOB: Final = "SLURM_JOB_ID"
 NODES: Final = "SLURM_JOB_NODELIST"
 LAUNCHED_FROM: Final = "SLURM_LAUNCH_NODE_IPADDR"
-MOST_HOSTS: Final = 1 << 16  # that a list may stand for
 
 # One machine lost, or one host that ends, is no end of the others. A host has all cores and
 # all memory that the allocation has on its machine, whatever the launcher's own step took.
@@ -83,7 +82,7 @@ class SlurmEngine(NamedTuple):
         def begin(join: str) -> list[Bringer]:
             command = self.command(join, job.words)
             told = f"srun for {', '.join(self.others)}"
-            bringer = Bringer("srun", command, told, self._advice, count, gone_in)
+            bringer = Bringer("srun", command, told, self._advice, count, StepLog().read)
             return [bringer] if self.others else []
 
         names = ", ".join(self.others)
@@ -151,75 +150,3 @@ def address_in_allocation(
 
 def _told(here: list[Candidate]) -> str:
     return ", ".join(f"{one.interface} {one.host}" for one in here) or "none but loopback"
-
-
-_ENDED = re.compile(r"srun: error: (\S+): tasks? ([\d,-]+): (.+)", re.ASCII)
-_TOLD_TO_LEAVE = f"Exited with exit code {PREEMPTED_EXIT_CODE}"  # it has said so itself
-
-
-def gone_in(log: str) -> dict[str, str]:
-    """The machines whose tasks have ended, as srun's log says: {name: how}; pure.
-
-    With ``--label`` a line of a task begins with its number: its last words are told, too.
-    """
-    found: dict[str, str] = {}
-    for nodes, tasks, how in _ENDED.findall(log):
-        if how == _TOLD_TO_LEAVE:
-            continue
-        try:
-            names, numbers = expand_hosts(nodes), expand_hosts(f"[{tasks}]")
-        except UsageError:  # a line of something else
-            continue
-        for name, number in zip(names, numbers, strict=False):
-            words = re.findall(rf"^ *{number}: (.+)$", log, re.MULTILINE)
-            found[name] = f"{how}: {words[-1]}" if words else how
-    return found
-
-
-_PIECE = re.compile(r"[^,\[\]]+|\[[^\[\]]*\]|,")
-_RANGE = re.compile(r"(\d+)(?:-(\d+))?", re.ASCII)
-
-
-def expand_hosts(text: str) -> list[str]:
-    """The names that a list of SLURM's stands for: ``n[1-3],gpu-a[07-09]``; pure.
-
-    Where a container has no scontrol, nobody else can tell.
-
-    Raises:
-        UsageError: it is no such list, or stands for too many.
-    """
-    names: list[str] = []
-    last: list[str] = []  # beginnings of the names that are being read
-    pieces = _PIECE.findall(text)
-    if "".join(pieces) != text:
-        raise _no_list(text)
-    for piece in [*pieces, ","]:
-        if piece == ",":
-            if not last:
-                raise _no_list(text)
-            names, last = names + last, []
-            continue
-        ends = list(_ends(piece, text)) if piece.startswith("[") else [piece]
-        last = [start + end for start in last or [""] for end in ends]
-        if len(last) + len(names) > MOST_HOSTS:
-            raise UsageError(f"{text}: stands for more than {MOST_HOSTS} machines")
-    return names
-
-
-def _ends(piece: str, text: str) -> Iterator[str]:
-    """What the brackets stand for; leading zeros are kept."""
-    for part in piece[1:-1].split(","):
-        found = _RANGE.fullmatch(part)
-        if found is None:
-            raise _no_list(text)
-        first, last = found[1], found[2] or found[1]
-        if not 0 <= int(last) - int(first) < MOST_HOSTS:
-            raise _no_list(text)
-        for number in range(int(first), int(last) + 1):
-            yield f"{number:0{len(first)}d}"
-
-
-def _no_list(text: str) -> UsageError:
-    return UsageError(
-        f"expected a list of machines such as n[1-3],gpu-a[07-09], got {text!r}"
-    )

@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import NamedTuple, final
 
-from paceline.ids import role_kind
+from paceline.ids import first_few, role_kind
 
 TELL_EVERY_S = 60.0  # who waits for room, while nothing changes
 FORGET_S = 5.0  # whoever was not looked for so long is not wanted any more
@@ -111,8 +111,9 @@ class WaitingRoles:
             return None
         self._told_s = now
         since_s = now - min(self._since.values())
-        names = ", ".join(waiting)
-        return f"waiting for {since_s:.0f} s to start {names}: {no_room(rooms)}"
+        return (
+            f"waiting for {since_s:.0f} s to start {first_few(waiting)}: {no_room(rooms)}"
+        )
 
 
 def no_room(rooms: Mapping[str, HostRoom]) -> str:
@@ -121,6 +122,6 @@ def no_room(rooms: Mapping[str, HostRoom]) -> str:
         f"{host} takes {str(room.capacity) or 'any number'}" for host, room in rooms.items()
     ]
     return (
-        f"no machine has room for more ({'; '.join(told)}): start paceline host on another "
-        "machine, or on one that takes more (--servers, --trainers)"
+        f"no machine has room for more ({first_few(told, '; ')}): start paceline host on "
+        "another machine, or on one that takes more (--servers, --trainers)"
     )

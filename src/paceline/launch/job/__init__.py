@@ -57,7 +57,6 @@ from paceline.launch.job.environment import (
 )
 from paceline.launch.job.files import (
     read_secret,
-    remove_secret,
     require_files,
     require_utf8,
     write_secret,

@@ -58,6 +58,7 @@ _T = TypeVar("_T")
 
 RUNS = Path("runs")  # where job folders go, unless a user names one
 _ENDED_REMEDY = "it says how the last run ended, and --resume does without: remove it"
+_FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _LOCK_FLAGS = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
 _JOURNAL_ENDS = ("", "-wal", "-journal", ".lock")  # SQLite's own, and the opener's
 
@@ -100,6 +101,7 @@ class JobDir:
         self.summary = self.path / "summary.json"
         self.failpoints = self.path / "failpoints"
         self.picture = self.path / "run.png"
+        self._held: int | None = None  # the folder, open while it is held
 
     def cuts_of(self, config: JobConfig) -> str:
         """Where a job's cuts lie: a folder, or any URL of fsspec."""
@@ -128,6 +130,7 @@ class JobDir:
             descriptor = os.open(path, _LOCK_FLAGS, 0o600)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._held = os.open(self.path, _FOLDER_FLAGS)
         except BlockingIOError:
             raise UsageError(
                 f"{self.path}: its job is running{self._holder()}; end it first, or name "
@@ -138,6 +141,26 @@ class JobDir:
             yield
         finally:
             os.close(descriptor)
+            if self._held is not None:
+                os.close(self._held)
+                self._held = None
+
+    def is_another(self) -> bool:
+        """Whether what lies at the path is not the folder that is held: it was removed.
+
+        A folder that is open keeps its number: no other has it meanwhile.
+        """
+        if self._held is None:
+            return False
+        try:
+            return not os.path.samestat(os.fstat(self._held), self.path.stat())
+        except OSError:  # nothing lies there
+            return False
+
+    def forget_secret(self) -> None:
+        """Remove the run's secret, which has ended; not that of another's run."""
+        if not self.is_another():
+            remove_secret(self.secret)
 
     def _holder(self) -> str:
         """Who runs the job, and since when, if that can be read."""
@@ -295,6 +318,11 @@ class JobDir:
             Why that cannot be kept; None if it is. Never an error: who is told how the run
             ended must be told, whatever the disk says.
         """
+        if self.is_another():
+            return (
+                f"{self.summary} is not this run's, and stays as it is: the folder that "
+                "the run began in was removed, and another one has its name by now"
+            )
         with suppress(OSError):  # first: it needs no space
             self.run_file.unlink(missing_ok=True)
         try:

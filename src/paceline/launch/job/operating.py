@@ -36,18 +36,26 @@ def find_running(root: Path) -> JobDir:
 
 
 def find_job(root: Path) -> JobDir:
-    """The job folder below ``root`` whose job runs; if none does, the last that has ended.
+    """The job folder below ``root`` whose job runs; if none does, the last that did.
+
+    That has ended, or all of its processes were killed: then it has begun last.
 
     Raises:
         UsageError: there is none, or more than one runs.
     """
     if running := _running(root):
         return _only(running)
-    ended = root.glob("*/summary.json")
-    last = max(ended, key=lambda path: path.stat().st_mtime, default=None)
+    told = [*root.glob("*/summary.json"), *root.glob("*/run.json")]
+    last = max(told, key=_written_s, default=None)
     if last is None:
         raise UsageError(f"no job runs or has ended in a folder of {root}: name its folder")
     return JobDir(last.parent)
+
+
+def _written_s(path: Path) -> float:
+    with suppress(OSError):
+        return path.stat().st_mtime
+    return 0.0  # its job ends just now, and removes it
 
 
 def _running(root: Path) -> list[JobDir]:

@@ -59,7 +59,6 @@ if TYPE_CHECKING:
 
 PRELOADED = (
     "torch",
-    "torch._dynamo",  # torch.optim imports it at the first step
     "paceline.coordinator.service",
     "paceline.params.rows.compiled.distinct_kernels",
     "paceline.params.rows.compiled.kernels",

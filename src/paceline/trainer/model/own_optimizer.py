@@ -24,7 +24,7 @@ Waits for nothing. The thread of the user's loop calls.
 
 import numbers
 from collections import OrderedDict, defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from operator import is_
 from typing import Any, Final, NoReturn, final
 
@@ -35,6 +35,7 @@ from torch.optim.optimizer import _global_optimizer_pre_hooks as _pre_hooks_of_a
 
 from paceline.errors import UsageError
 from paceline.params.sparse import why_not_by_rows
+from paceline.torch_compiler import step_of
 
 _HOOKS: Final = (
     "_optimizer_step_pre_hooks",
@@ -215,9 +216,7 @@ def step_own(own: torch.optim.Optimizer) -> None:
     if isinstance(own.state, StateElsewhere):
         own.state.is_here = True
     refusals = _refusals(own)
-    kind = type(own)
-    step: Callable[[torch.optim.Optimizer], object] = kind.step
-    step = getattr(step, "__wrapped__", step)
+    step = step_of(type(own))
     for refusal in refusals:
         refusal.is_stepping = True  # an optimizer may step by its parent class
     try:

@@ -8,7 +8,6 @@ Waits: for servers, in `Embedding.forward`. The thread of the user's loop calls.
 """
 
 import copy
-from collections.abc import Callable
 from typing import Any, Literal, NamedTuple, SupportsIndex, cast, final
 
 import torch
@@ -19,6 +18,7 @@ from paceline.config import Adagrad, RowInit, RowOptimizer, Uniform
 from paceline.errors import UsageError
 from paceline.messages.shared import TableSpec
 from paceline.params.rows import sum_duplicates
+from paceline.torch_compiler import not_compiled
 from paceline.trainer.rows.embedding_rows import EmbeddingRows
 
 
@@ -63,10 +63,6 @@ _DTYPES = {  # of ids: what an int64 can hold
 class _Found(NamedTuple):
     rows: torch.Tensor  # (distinct ids, dim); with padding one more, of zeros
     places: torch.Tensor  # of the ids' shape: rows[places] are theirs
-
-
-Read = Callable[[EmbeddingRows, torch.Tensor, int | None, bool], _Found]
-LookUp = Callable[[EmbeddingRows, torch.Tensor, int | None, bool], torch.Tensor]
 
 
 @final
@@ -129,17 +125,11 @@ class Embedding(nn.Module):
         self.mode = mode
         self.padding_idx = padding_idx
         self._table: EmbeddingRows | None = None
-        self._read: Read = _read
-        self._look_up: LookUp = _look_up
 
     def bind(self, table: EmbeddingRows) -> None:
         """Read and write this table from now on; `Session.share` calls this."""
         assert (table.spec.name, table.spec.dim) == (self.spec.name, self.spec.dim)
         self._table, self.spec = table, table.spec
-        # What asks servers cannot be compiled: a declared break in the graph.
-        why = "rows come from servers"
-        self._read = torch.compiler.disable(_read, reason=why)  # type: ignore[no-untyped-call]  # torch's door
-        self._look_up = torch.compiler.disable(_look_up, reason=why)  # type: ignore[no-untyped-call]  # torch's door
 
     def forward(self, ids: torch.Tensor) -> torch.Tensor:
         """Look rows up.
@@ -164,8 +154,8 @@ class Embedding(nn.Module):
             )
         record = self.training and torch.is_grad_enabled()
         if self.mode is None:
-            return self._look_up(self._table, ids, self.padding_idx, record)
-        rows, index = self._read(self._table, ids, self.padding_idx, record)
+            return _look_up(self._table, ids, self.padding_idx, record)
+        rows, index = _read(self._table, ids, self.padding_idx, record)
         padding = None if self.padding_idx is None else len(rows) - 1
         if ids.shape[1] == 0:  # a bag of nothing is zero, and still has a gradient
             return rows.sum(0).expand(len(ids), -1)
@@ -220,6 +210,7 @@ class Embedding(nn.Module):
             )
 
 
+@not_compiled
 def _read(
     table: EmbeddingRows, ids: torch.Tensor, padding: int | None, record: bool
 ) -> _Found:
@@ -233,6 +224,7 @@ def _read(
     return _Found(rows.to(ids.device), index.to(ids.device).view(ids.shape))
 
 
+@not_compiled
 def _look_up(
     table: EmbeddingRows, ids: torch.Tensor, padding: int | None, record: bool
 ) -> torch.Tensor:

@@ -23,6 +23,7 @@ from paceline.launch.engines.ray.wish import RayHost, actor_options
 NAMESPACE = "paceline"
 REACH_S = 5.0
 ADDRESS = "RAY_ADDRESS"
+NICENESS = "RAY_worker_niceness"
 JOB_CONFIG = "RAY_JOB_CONFIG_JSON_ENV_VAR"  # of a process that `ray job submit` started
 INSTALL = "pip install 'paceline[ray,tls]'"
 # What Ray says of a machine on which an actor could not begin.
@@ -48,9 +49,13 @@ Handle = Any  # what Ray gives, to be given back to it
 class RayCluster:
     """A cluster to which this process is connected."""
 
-    def __init__(self, ray: Handle) -> None:
-        """Ask by Ray's own module, which is connected."""
-        self._ray = ray
+    def __init__(self, ray: Handle, niceness: str = "0") -> None:
+        """Ask by Ray's own module, which is connected.
+
+        ``niceness`` of the actors, and so of all that they start: Ray's own 15 leaves an
+        agent so little beside other programs that it is taken for lost.
+        """
+        self._ray, self._niceness = ray, niceness
         self._groups: list[Handle] = []
         self._door: Handle = None  # ends with the last who holds it
 
@@ -100,6 +105,7 @@ class RayCluster:
             max_task_retries=0,
             enable_task_events=False,
             scheduling_strategy=strategy,
+            runtime_env={"env_vars": {NICENESS: self._niceness}},
             **options,
         )
         return actor.remote(*arguments)
@@ -246,7 +252,7 @@ def connect(
                 f"--engine ray: no Ray cluster is reached at {address} ({error}): start "
                 f"one with ray start --head, or name its head with {ADDRESS}"
             ) from error
-    return RayCluster(ray)
+    return RayCluster(ray, environment.get(NICENESS, "0"))
 
 
 def _require_reached(address: str) -> None:

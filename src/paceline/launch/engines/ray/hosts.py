@@ -10,13 +10,12 @@
 Waits: a thread, for answers; `RayHosts.close`, with bounds.
 """
 
-import threading
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import final
 
-from paceline.errors import JobFailed
+from paceline.launch.engines.bringing import Watching
 from paceline.launch.engines.children import host_words
 from paceline.launch.engines.engine import BroughtJob
 from paceline.launch.engines.ray.agent import AgentSays
@@ -35,7 +34,7 @@ LEAVE_S = 3.0  # hosts have been told that the job is over
 
 
 @final
-class RayHosts:
+class RayHosts(Watching):
     """Hosts of a job that Ray places: see `Brought`."""
 
     def __init__(
@@ -48,12 +47,12 @@ class RayHosts:
     ) -> None:
         """Nothing is asked for; with ``is_uploaded`` machines have the working folder."""
         assert job.config is not None, "the engine belongs to a run"
-        self._job, self._asked_hosts, self._cluster = job, hosts, cluster
+        super().__init__(job, len(hosts), "hosts")
+        self._asked_hosts, self._cluster = hosts, cluster
         self._folder = None if is_uploaded else str(Path.cwd())
         self._prefix = f"paceline/{job.config.run}"
         self._num_servers = job.config.servers
         self._join = ""
-        self._spare = max(0, 1 + len(hosts) - job.begins_with)
         self._actors: dict[
             str, Handle
         ] = {}  # the thread's, until it is joined; as the next
@@ -65,12 +64,6 @@ class RayHosts:
         self._waiting = WaitingPlaces()
         self._drains_by = self._places_by = Deadline(job.clock, 0.0)
         self._num_server_hosts = sum(host.has_servers for host in hosts)
-        self._ended: list[str] = []
-        self._num_gone = 0
-        self._over = threading.Event()
-        self._thread = threading.Thread(
-            target=self._watch, name="paceline-bringing", daemon=True
-        )
 
     def start(self, join: str) -> None:
         """See `Brought`."""
@@ -96,22 +89,6 @@ class RayHosts:
             f"paceline: from any machine of the cluster: paceline status --join ray:{name}"
         )
         self._thread.start()
-
-    def check(self) -> None:
-        """See `Brought`."""
-        if self._num_gone > self._spare:
-            raise JobFailed(
-                f"the job cannot begin with as many hosts as it is to: {self._ended[-1]}"
-            )
-
-    @property
-    def ended(self) -> list[str]:
-        """See `Brought`."""
-        return list(self._ended)
-
-    def expect_end(self) -> None:
-        """See `Brought`."""
-        self._over.set()
 
     def close(self) -> None:
         """See `Brought`: actors that stay are ended, and their agents with them."""
@@ -245,11 +222,6 @@ class RayHosts:
         self._cluster.end(actor)
         if group is not None and group not in self._groups.values():
             self._cluster.give_back(group)
-
-    def _gone(self, told: str) -> None:
-        self._job.say(told)
-        self._ended.append(told)
-        self._num_gone += 1
 
     def _drain(self) -> None:
         """Have those leave whose machine is to go; servers have another place first."""

@@ -16,6 +16,7 @@ Pure: time is an argument.
 from collections.abc import Iterable
 from typing import Literal, final
 
+from paceline.ids import first_few
 from paceline.launch.engines.ray.wish import RayHost
 
 REFUSED = 2  # exit status: this machine cannot take part
@@ -144,10 +145,7 @@ class WaitingPlaces:
             return None
         self._told_s = now
         waited_s = now - min(since.values())
-        said = f"waiting for {waited_s:.0f} s for a place in the cluster: {_named(names)}"
+        said = (
+            f"waiting for {waited_s:.0f} s for a place in the cluster: {first_few(names)}"
+        )
         return f"{said}; of that for servers Ray says: {why}" if why else said
-
-
-def _named(names: tuple[str, ...]) -> str:
-    shown = ", ".join(names[:4])
-    return shown if len(names) <= 4 else f"{shown} and {len(names) - 4} more"

@@ -76,7 +76,8 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     venv.create(place, symlinks=True)
     python = place / "bin" / "python"
     pip = (sys.executable, "-m", "pip", "--python", python, "install", "-q")
-    done(*pip, "--no-deps", "--no-index", "--no-compile", wheel, cwd=place)
+    options = ("--no-deps", "--no-index", "--no-compile")
+    done(*pip, *options, wheel, cwd=place, environment=outside(place))
     [packages] = place.glob("lib/python*/site-packages")
     (packages / "needed.pth").write_text(sysconfig.get_path("purelib") + "\n")
     return place

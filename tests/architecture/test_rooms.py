@@ -45,6 +45,7 @@ INSIDE: dict[str, Floors] = {
         ("group", "evaluations"),
         ("tables", "seating"),
         ("share",),
+        ("profiling",),
         ("session",),
     ),
     "paceline.coordinator": (

@@ -340,7 +340,7 @@ def messages(folder: Path) -> tuple[str, ...]:
         courier = Courier(door, wires.to_server())
         try:
             seat = take_seat(TRAINER, courier, wires.clock, 60.0, group=place)
-            with paceline.Session(seat) as session:
+            with paceline.Session(seat, folder) as session:
                 train(session, name)
         except BaseException as error:  # noqa: BLE001  (raised again below)
             failed.append(error)

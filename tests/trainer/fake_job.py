@@ -5,6 +5,7 @@ pulls. Every message is noted; a test can lose some, or leave the timeline.
 """
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import final
 
 import msgspec
@@ -119,6 +120,7 @@ class FakeJob:
         self.states: dict[int, bytes] = {}  # {number: a kept state}
         self.waits: list[Callable[[FakeJob], Waiting]] = []  # before the end of the stage
         self.tracked_at_end: int | None = None
+        self.folder = Path("nowhere")  # what is written there goes below
         self._tokens = 0
         self._rounds: dict[int, int] = {}
         self._prepared: dict[tuple[str, int], tuple[Push, list[np.ndarray]]] = {}
@@ -128,7 +130,8 @@ class FakeJob:
             lambda _: FakeConnection(self, COORDINATOR),
             lambda address, _: FakeConnection(self, address.removeprefix(self.prefix)),
         )
-        return Session(take_seat("trainer-0", courier, self.clock, timeout_s, peers=peers))
+        seat = take_seat("trainer-0", courier, self.clock, timeout_s, peers=peers)
+        return Session(seat, self.folder)
 
     def of(self, kind: type[Message]) -> list[Message]:
         return [message for _, message in self.sent if isinstance(message, kind)]

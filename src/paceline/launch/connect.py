@@ -155,7 +155,7 @@ def _join(place: Place, visit: GuestVisit | None = None) -> Session:
         ),
         group=group_place(),
     )
-    session = Session(seat)
+    session = Session(seat, place.job_dir)
     told = JobDir(place.job_dir).failure(place.role)
     is_main = threading.current_thread() is threading.main_thread()  # where signals arrive
     if visit is None:

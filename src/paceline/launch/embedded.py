@@ -121,7 +121,7 @@ class EmbeddedJob:
         coordinator = wires.to_coordinator(self._address(COORDINATOR))
         courier, timeout_s = Courier(coordinator, wires.to_server()), self._config.timeout_s
         seat = take_seat(trainer, courier, self._clock, timeout_s, peers=peers)
-        session = Session(seat)
+        session = Session(seat, self._job.path)
         self._sessions.append(session)
         return session
 

@@ -3,6 +3,7 @@
 Its inside, from what the user holds down to what travels::
 
     session          what `paceline.connect` returns; seating: its place in a trainer
+    profiling        a few steps of one trainer under `torch.profiler`
     share/           a model becomes a part of the job
     tables/          what `Session.table` returns
     group/           one trainer of several processes

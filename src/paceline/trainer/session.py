@@ -14,6 +14,7 @@ calls, and never a forked process.
 import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any, Self, final
 
 import torch
@@ -30,6 +31,7 @@ from paceline.trainer.loop import Batches, Cutting, Stages, check_lookahead
 from paceline.trainer.membership import is_failure
 from paceline.trainer.model import Factor, check_initialized, why_not_tracked
 from paceline.trainer.peers import SEND_S, Event
+from paceline.trainer.profiling import Profiles
 from paceline.trainer.rows import Embedding, Mode
 from paceline.trainer.seat import Presence, Seat
 from paceline.trainer.share import SharedOptimizer, Sharing, check_arguments, share_between
@@ -43,7 +45,7 @@ _NO_SYNC = Async()
 class Session:
     """One trainer's membership of a job; ``trainer`` is its role id."""
 
-    def __init__(self, seat: Seat) -> None:
+    def __init__(self, seat: Seat, job_dir: Path) -> None:
         self._seat, self._calls = seat, seat.membership.calls
         self.trainer = seat.trainer
         self._sharing = Sharing(seat)
@@ -52,6 +54,7 @@ class Session:
         self._has_warned = False  # of tracked schedulers
         asked = Evaluations(seat, self._stages, self._sharing.models)
         self.evaluate, self.predict = asked.evaluate, asked.predict
+        self.profile = Profiles(seat, job_dir).profile
 
     def share(
         self,

@@ -2,6 +2,7 @@
 
 import socket
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -26,7 +27,7 @@ def session(monkeypatch: pytest.MonkeyPatch) -> Iterator[Session]:
     leader, own = socket.socketpair()
     place = GroupPlace("trainer-0", 1, 2, (own,), "", Sync())
     seat = take_seat("trainer-0", Courier(lost, lost), ManualClock(), 1.0, group=place)
-    yield Session(seat)
+    yield Session(seat, Path())
     leader.setblocking(False)
     with pytest.raises(BlockingIOError):
         leader.recv(1)

@@ -55,6 +55,7 @@ from paceline.transport.frames import Buffer
 
 T = TypeVar("T")
 
+_NO_SPAN = contextlib.nullcontext()
 _LOSSES = (PeerLost, DeadlineExceeded, HandshakeRefused)
 
 
@@ -127,6 +128,8 @@ class Driver:
         self._protocol, self._courier = protocol, courier
         self._timeout_s = timeout_s
         self._pid = os.getpid()
+        # What the time of a question is called; a profiler has names, others have none.
+        self.span: Callable[[Wanted], contextlib.AbstractContextManager[object]] = _no_span
         self._closing = threading.Event()
         self._posted: dict[int, _Sending] = {}
         self.locks = LockKeeper(lambda server, message: self._call(server, message, 1.0))
@@ -155,21 +158,22 @@ class Driver:
             began_s, worked_s = self.clock.now_s(), self.clock.worked_s()
             spending.turn(_whom(wanted), began_s)
             while True:
-                if isinstance(wanted, Ask):
-                    sending = self._send(wanted.calls, attach, aside=wanted.aside)
-                    replies = self._gather(sending, aside=wanted.aside)
-                elif isinstance(wanted, Post):
-                    sending = self._send(wanted.calls, attach, is_posted=True)
-                    self._posted[wanted.number] = sending
-                    self.waits.rests()
-                elif isinstance(wanted, Collect):
-                    sending = self._taken(wanted.posted)
-                    self.waits.asks(sending.calls)
-                    replies = self._gather(sending)
-                elif isinstance(wanted, ForgetPosted):
-                    self._forget()
-                else:
-                    self._pause(wanted)
+                with self.span(wanted):
+                    if isinstance(wanted, Ask):
+                        sending = self._send(wanted.calls, attach, aside=wanted.aside)
+                        replies = self._gather(sending, aside=wanted.aside)
+                    elif isinstance(wanted, Post):
+                        sending = self._send(wanted.calls, attach, is_posted=True)
+                        self._posted[wanted.number] = sending
+                        self.waits.rests()
+                    elif isinstance(wanted, Collect):
+                        sending = self._taken(wanted.posted)
+                        self.waits.asks(sending.calls)
+                        replies = self._gather(sending)
+                    elif isinstance(wanted, ForgetPosted):
+                        self._forget()
+                    else:
+                        self._pause(wanted)
                 asking.now_s = self.clock.now_s()
                 wanted = act.send(replies)
                 spending.turn(_whom(wanted), asking.now_s)
@@ -365,6 +369,10 @@ class Driver:
             return Lost(str(loss))
         assert isinstance(answer.message, Message)
         return answer.message if sent.landed is None else sent.landed(answer.message)
+
+
+def _no_span(_: Wanted) -> contextlib.AbstractContextManager[object]:
+    return _NO_SPAN
 
 
 def _whom(wanted: Wanted) -> int:

@@ -16,7 +16,9 @@ import pytest
 import paceline
 from setup import LINK, absolute
 
-pytestmark = [pytest.mark.slow, pytest.mark.system, pytest.mark.timeout(0)]
+pytestmark = [
+    *(pytest.mark.slow, pytest.mark.system, pytest.mark.around, pytest.mark.timeout(0)),
+]
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = re.compile(r"^```python\n(import torch\n.*?)^```", re.MULTILINE | re.DOTALL)

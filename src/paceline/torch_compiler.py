@@ -15,24 +15,26 @@ Any thread may call.
 import sys
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Final, ParamSpec, TypeVar
+from types import CodeType
+from typing import Any, Final, NamedTuple, ParamSpec, TypeVar
 
 import torch
-from torch._C._dynamo.eval_frame import (
-    _FrameAction,
-    _FrameExecStrategy,
-    set_code_exec_strategy,
-)
-from torch._compile import _disable_dynamo
-from torch.optim.optimizer import _use_grad_for_differentiable
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 COMPILER: Final = "torch._dynamo"
 _DISABLED: Final = "__dynamo_disable"  # where torch keeps what a marked function becomes
-_NOT_LOOKED_INTO: Final = _FrameExecStrategy(_FrameAction.SKIP, _FrameAction.DEFAULT)
 _METHODS: Final = ("add_param_group", "load_state_dict", "state_dict", "zero_grad")
+
+
+class _Torch(NamedTuple):
+    """The names of its own that torch marks with."""
+
+    mark: Callable[..., Any]
+    marked: CodeType  # of what it makes of a function
+    step: CodeType  # of what it makes of an optimizer's step
+    hide: Callable[[CodeType], None]  # a compiler does not look into such a function
 
 
 def leave_out() -> None:
@@ -43,7 +45,9 @@ def leave_out() -> None:
 
 def not_compiled(function: Callable[P, T]) -> Callable[P, T]:
     """The function as a declared break in whatever graph is compiled around it."""
-    marked: Callable[P, T] = _disable_dynamo(function)
+    if _TORCH is None:
+        return torch.compiler.disable(function)  # type: ignore[no-any-return, no-untyped-call]  # torch's door
+    marked: Callable[P, T] = _TORCH.mark(function)
     _wait_with(marked)
     return marked
 
@@ -52,7 +56,8 @@ def step_of(kind: type[torch.optim.Optimizer]) -> Callable[[torch.optim.Optimize
     """A step of optimizers of this class; none of their hooks is called."""
     step: Any = kind.step
     step = getattr(step, "__wrapped__", step)
-    if COMPILER in sys.modules or getattr(step, "__code__", None) is not _STEP:
+    is_asking = _TORCH is not None and getattr(step, "__code__", None) is _TORCH.step
+    if COMPILER in sys.modules or not is_asking:
         found: Callable[[torch.optim.Optimizer], object] = step
         return found
     return partial(_take_step, step.__wrapped__)
@@ -67,8 +72,9 @@ def _take_step(
 
 def _wait_with(marked: Any) -> None:  # noqa: ANN401  (torch's own wrapper)
     """Let a marked function ask for the compiler only once somebody has loaded it."""
-    is_marked = getattr(marked, "__code__", None) is _MARKED
-    if COMPILER in sys.modules or not is_marked:
+    if _TORCH is None or COMPILER in sys.modules:
+        return
+    if getattr(marked, "__code__", None) is not _TORCH.marked:
         return
     function = marked.__wrapped__
 
@@ -78,9 +84,29 @@ def _wait_with(marked: Any) -> None:  # noqa: ANN401  (torch's own wrapper)
         vars(function).pop(_DISABLED, None)
         return marked(*args, **options)
 
-    set_code_exec_strategy(call.__code__, _NOT_LOOKED_INTO)
+    _TORCH.hide(call.__code__)
     vars(function)[_DISABLED] = call
 
 
-_MARKED: Final = _disable_dynamo(_wait_with).__code__
-_STEP: Final = _use_grad_for_differentiable(_wait_with).__code__
+def _find_names() -> _Torch | None:
+    """Torch's names; None where it has others, and is left to do as it does."""
+    try:
+        from torch._C._dynamo import eval_frame  # noqa: PLC0415  (what may not be there)
+        from torch._compile import _disable_dynamo  # noqa: PLC0415
+        from torch.optim.optimizer import (  # noqa: PLC0415
+            _use_grad_for_differentiable,
+        )
+
+        actions = eval_frame._FrameAction
+        hidden = eval_frame._FrameExecStrategy(actions.SKIP, actions.DEFAULT)
+        return _Torch(
+            _disable_dynamo,
+            _disable_dynamo(leave_out).__code__,
+            _use_grad_for_differentiable(leave_out).__code__,
+            lambda code: eval_frame.set_code_exec_strategy(code, hidden),
+        )
+    except (ImportError, AttributeError, TypeError):
+        return None
+
+
+_TORCH: Final = _find_names()

@@ -72,7 +72,8 @@ class Profiles:
         Raises:
             UsageError: ``steps`` is out of range; a profiler runs in this trainer already;
                 or a trainer of several processes.
-            StoreError: the trace cannot be written.
+            StoreError: the block ends before so many steps, and the trace cannot be
+                written; where the steps are done, that is said in the log alone.
         """
         driver = self._seat.alone("profile").membership.driver
         if isinstance(steps, bool) or not 1 <= steps <= MOST_STEPS:
@@ -131,7 +132,10 @@ class _Taking:
         if optimizer is self._counted and self._profiler is not None:
             self._steps += 1
             if self._steps >= self._left:
-                self._end()
+                try:
+                    self._end()
+                except StoreError as error:  # the step is done, and training goes on
+                    _log.warning("%s", error)
 
     def _end(self) -> None:
         profiler, self._profiler = self._profiler, None

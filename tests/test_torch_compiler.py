@@ -71,8 +71,8 @@ print(values.grad, values.tolist(), len(optimizer.param_groups))
 """
 
 ANOTHER_TORCH = """
-import torch
-del torch.optim.optimizer._use_grad_for_differentiable
+import sys, torch
+del sys.modules["torch.optim.optimizer"]._use_grad_for_differentiable
 from paceline.torch_compiler import leave_out, not_compiled, step_of
 
 leave_out()

@@ -35,12 +35,20 @@ def by_value(text: str) -> Callable[..., object]:
 
 
 def test_a_function_is_named_as_it_is_called_and_its_run_goes_on_from_python() -> None:
-    script = carry(note, (1,))
+    script = carry(note, ())
     assert (script.named, script.is_module) == ("note()", True)
     assert resume_command(Path("runs/a"), script.named) == (
         "paceline.run(note, job_dir='runs/a', resume=True)"
     )
-    assert carry(lambda: None, ()).named == "lambda()"
+    assert resume_command(Path("a"), carry(lambda: None, ()).named) == (
+        "paceline.run(function, job_dir='a', resume=True)"
+    )
+
+
+def test_a_run_goes_on_with_arguments_that_its_caller_has() -> None:
+    assert resume_command(Path("runs/a"), carry(note, (1,)).named) == (
+        "paceline.run(note, args=(...), job_dir='runs/a', resume=True)"
+    )
 
 
 @pytest.mark.parametrize(
@@ -67,6 +75,20 @@ def test_a_large_variable_is_refused_by_its_name(text: str, named: str) -> None:
         carry(by_value(text), ())
 
 
+def test_an_attribute_is_no_variable_of_that_name() -> None:
+    made = by_value(
+        "class Row:\n    TABLE = 1\nrows = bytes(2 << 20)\n"
+        "def train():\n    return Row.TABLE, rows"
+    )
+    with pytest.raises(UsageError, match="most of it is 'rows'"):
+        carry(made, ())
+
+
+def test_paths_that_are_no_text_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.path", [Path("beside"), *sys.path])
+    assert carry(note, ()).content
+
+
 def test_a_large_argument_is_refused_by_its_place() -> None:
     with pytest.raises(UsageError, match=r"most of it is 'args\[1\]'"):
         carry(note, (1, TABLE))
@@ -80,7 +102,7 @@ def test_what_cannot_travel_is_refused_by_its_name() -> None:
 
 def test_without_its_library_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "cloudpickle", None)  # type: ignore[arg-type]
-    with pytest.raises(UsageError, match=r"pip install 'paceline\[notebook\]'"):
+    with pytest.raises(UsageError, match=r"^paceline.run takes a function .* pip install"):
         carry(note, ())
 
 
@@ -109,7 +131,7 @@ def test_a_trainer_calls_it_and_finds_what_its_caller_imports(
     carried.main()
 
     assert calls == [(1, "two")]
-    assert sys.path[-1] == "/beside/the/notebook"
+    assert sys.path[0] == "/beside/the/notebook", "before what a trainer finds by itself"
 
 
 def test_it_lies_where_only_its_user_reads_and_goes_with_the_folder(

@@ -15,18 +15,23 @@ less code. Coordinator and servers never do.
 Waits: for the disk. The thread that starts the job; a trainer's main thread.
 """
 
+import dis
 import hashlib
+import io
 import json
 import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from types import CodeType, FunctionType
-from typing import Any
+from typing import TYPE_CHECKING, Any, final
 
 from paceline.errors import UsageError, describe_error
 from paceline.ids import role_kind
 from paceline.launch.job import UserScript, read_function, read_place
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
 
 MOST_BYTES = 1 << 20
 _MODULE = "paceline.launch.carried"
@@ -41,37 +46,60 @@ def carry(function: Callable[..., object], args: Sequence[object]) -> UserScript
             the variable, and what to do.
     """
     name = getattr(function, "__name__", type(function).__name__)
+    _require_library()
     try:
         pickled = _dumps((function, tuple(args)))
+    except _TooLargeError:
+        what = _named(_heaviest(function, args))
+        raise UsageError(
+            f"paceline.run({name}): the function takes more than {MOST_BYTES:,} bytes to "
+            f"each trainer, and so many travel at most; most of it is {what}: load or "
+            "make it inside of the function, from a file or a seed"
+        ) from None
     except Exception as error:  # whatever an object of the user's raises
         what = _named(_heaviest(function, args, has_failed=True))
         raise UsageError(
             f"paceline.run({name}): {what} cannot be taken to trainers, which are other "
             f"processes: {describe_error(error)}; make it inside of the function"
         ) from error
-    if len(pickled) > MOST_BYTES:
-        what = _named(_heaviest(function, args))
-        raise UsageError(
-            f"paceline.run({name}): the function takes {len(pickled):,} bytes to each "
-            f"trainer, and at most {MOST_BYTES:,} travel; most of it is {what}: load or "
-            "make it inside of the function, from a file or a seed"
-        )
-    content = json.dumps(sys.path).encode() + b"\n" + pickled
+    entries: list[object] = [*sys.path]
+    paths = [path for path in entries if isinstance(path, str)]  # Python sees no others
+    content = json.dumps(paths).encode() + b"\n" + pickled
     digest = hashlib.sha256(content).hexdigest()
     word = re.sub(r"\W+", "", name) or "function"
-    return UserScript(_MODULE, (digest,), True, word, content)
+    return UserScript(_MODULE, (digest,), True, word, content, bool(args))
+
+
+class _TooLargeError(Exception):
+    """More is pickled than may travel."""
+
+
+@final
+class _Bounded(io.BytesIO):
+    """Takes as much as may travel: a table of gigabytes is not copied to be refused."""
+
+    def write(self, data: "ReadableBuffer", /) -> int:
+        if self.tell() + memoryview(data).nbytes > MOST_BYTES:
+            raise _TooLargeError
+        return super().write(data)
 
 
 def _dumps(value: object) -> bytes:
+    import cloudpickle  # noqa: PLC0415  (an extra)
+
+    pickled = _Bounded()
+    cloudpickle.dump(value, pickled)
+    return pickled.getvalue()
+
+
+def _require_library() -> None:
     try:
-        import cloudpickle  # noqa: PLC0415  (an extra)
+        import cloudpickle  # noqa: F401, PLC0415  (an extra)
     except ImportError:
         raise UsageError(
             "paceline.run takes a function to its trainers by cloudpickle, which is not "
             "installed: pip install 'paceline[notebook]', or name a script instead"
         ) from None
-    pickled: bytes = cloudpickle.dumps(value)
-    return pickled
 
 
 def _heaviest(
@@ -98,6 +126,8 @@ def _heaviest(
 def _size(value: object) -> int:
     try:
         return len(_dumps(value))
+    except _TooLargeError:
+        return MOST_BYTES + 1
     except Exception:  # noqa: BLE001  (whatever an object of the user's raises)
         return _ENDLESS
 
@@ -107,9 +137,9 @@ def _captured(value: object) -> Iterator[tuple[str, object]]:
     if not isinstance(value, FunctionType):
         return
     for code in _codes(value.__code__):
-        for name in code.co_names:
-            if name in value.__globals__:
-                yield name, value.__globals__[name]
+        for one in dis.get_instructions(code):
+            if one.opname == "LOAD_GLOBAL" and one.argval in value.__globals__:
+                yield one.argval, value.__globals__[one.argval]
     for name, cell in zip(value.__code__.co_freevars, value.__closure__ or (), strict=True):
         try:
             yield name, cell.cell_contents
@@ -141,7 +171,8 @@ def main() -> None:
     if hashlib.sha256(content).hexdigest() != sys.argv[1]:
         raise UsageError(f"the function in {place.sockets} is not what the launcher kept")
     paths, _, pickled = content.partition(b"\n")
-    sys.path += [path for path in json.loads(paths) if path not in sys.path]
+    callers = json.loads(paths)  # first, as they are there: else another module might be
+    sys.path[:] = [*callers, *(path for path in sys.path if path not in callers)]
     import cloudpickle  # noqa: PLC0415  (an extra)
 
     called: tuple[Callable[..., object], tuple[Any, ...]] = cloudpickle.loads(pickled)

@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, TypedDict, Unpack, final
+from typing import Any, Final, TypedDict, Unpack, final
 
 from paceline.cli.run import Goal, RunAsked, RunBeside, wait_asked
 from paceline.config import Pace
@@ -22,6 +22,7 @@ from paceline.launch.local import RunResult
 from paceline.watch.progress import open_show
 from paceline.watch.summary import Ending, Summary
 
+_WORDS: Final = ("plugin", "track", "tee")
 _TEXTS = ("trainers", "timeout", "first_batch", "checkpoint_every", "disk_wait")
 _VALUES = ("ranks_per_trainer", "servers", "pace", "seed", "keep")
 
@@ -115,6 +116,7 @@ def run(
             'where only the script that is started by hand comes to: if __name__ == "'
             '__main__"; or name another script'
         )
+    _require_words(args=args, **{n: options[n] for n in _WORDS if n in options})
     user_script = _script(script, args, is_module=is_module)
     asked = _asked(user_script, options)
     return _summary_of(wait_asked(asked, partial(open_show, sys.stderr)))
@@ -126,6 +128,9 @@ def _asked(script: UserScript, options: RunOptions) -> RunAsked:
     Raises:
         UsageError: there is no such option.
     """
+    pace = options.get("pace", "")
+    if not isinstance(pace, str | Pace):
+        raise UsageError(f"paceline.run: expected a pace, as 'ssp:3', got pace={pace!r}")
     unknown = sorted(set(options) - set(RunOptions.__annotations__))
     if unknown:
         raise UsageError(f"paceline.run: expected options of paceline run, got {unknown}")
@@ -147,6 +152,15 @@ def _asked(script: UserScript, options: RunOptions) -> RunAsked:
     return RunAsked(script, said, goal, options.get("plugin", ()), beside)
 
 
+def _require_words(**given: object) -> None:
+    """Refuse what would be taken apart into letters."""
+    for name, words in given.items():
+        if isinstance(words, str) or not isinstance(words, Sequence):
+            raise UsageError(
+                f"paceline.run: expected a list for {name}, as [{words!r}], got {words!r}"
+            )
+
+
 def _script(
     script: str | os.PathLike[str] | Callable[..., object],
     args: Sequence[object],
@@ -157,6 +171,8 @@ def _script(
         return UserScript(os.fspath(script), tuple(map(str, args)), is_module)
     if is_module:
         raise UsageError("is_module says that a script is a module's name; got a function")
+    if not callable(script):
+        raise UsageError(f"paceline.run: expected a script or a function, got {script!r}")
     return carry(script, args)
 
 

@@ -12,6 +12,7 @@ Waits: for the file system, and for imports.
 import importlib
 import importlib.util
 import pkgutil
+import re
 import shlex
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -24,7 +25,7 @@ from paceline.ids import role_kind
 from paceline.launch.job.environment import THREADS, Place
 from paceline.launch.job.files import require_utf8
 
-_CALL = "()"  # behind a function's name
+_CALL = re.compile(r"(\w+)\((\.{3})?\)")  # of a function, without arguments or with some
 
 
 class Command(NamedTuple):
@@ -38,7 +39,8 @@ class Command(NamedTuple):
 class UserScript(NamedTuple):
     """The user's loop: a script, or a module as of ``python -m``, and its own arguments.
 
-    Or a function of the user's by its name, in ``content``, which the module calls.
+    Or a function of the user's by its name, in ``content``, which the module calls; with
+    arguments of its own (`has_arguments`), which no text tells.
     """
 
     path: str
@@ -46,12 +48,13 @@ class UserScript(NamedTuple):
     is_module: bool = False
     function: str = ""
     content: bytes = b""
+    has_arguments: bool = False
 
     @property
     def named(self) -> str:
-        """As a run is told of it: ``train.py``, ``-m package.train``, ``train()``."""
+        """As a run is told of it: ``train.py``, ``-m package.train``, ``train(...)``."""
         if self.function:
-            return self.function + _CALL
+            return self.function + ("(...)" if self.has_arguments else "()")
         return f"-m {self.path}" if self.is_module else self.path
 
 
@@ -91,10 +94,11 @@ def resume_command(
     Options that are left out are as they were, but for plugins and those that let
     ``machines`` in, which each run names anew. A function is run from Python.
     """
-    if script.endswith(_CALL):
+    if called := _CALL.fullmatch(script):
+        name = "function" if called[1] == "lambda" else called[1]
+        given = ", args=(...)" if called[2] else ""  # a hole: only who calls has them
         beside = f", plugin={list(plugins)}" if plugins else ""
-        name, folder = script.removesuffix(_CALL), str(job_dir)
-        return f"paceline.run({name}, job_dir={folder!r}, resume=True{beside})"
+        return f"paceline.run({name}{given}, job_dir={str(job_dir)!r}, resume=True{beside})"
     named = [word for plugin in plugins for word in ("--plugin", plugin)]
     ran = script.split(" ", 1) if script.startswith("-m ") else [script]
     options = ["--resume", "--job-dir", str(job_dir), *machines, *named]

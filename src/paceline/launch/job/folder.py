@@ -252,11 +252,12 @@ class JobDir:
             return
         away = self.path / f"journal-format-{written.journal_format}"
         quoted = [shlex.quote(str(path)) for path in (away, self.journal)]
+        then = "\n" if script.endswith(")") else " && "  # Python behind a shell's words
         raise UsageError(
             f"{self.journal} is of format {written.journal_format}, and this paceline "
             f"reads format {FORMAT}: resume with the version that wrote it, or go on from "
             f"the last checkpoint, which trains again what came behind it:\n"
-            f"mkdir {quoted[0]} && mv {quoted[1]}* {quoted[0]} && "
+            f"mkdir {quoted[0]} && mv {quoted[1]}* {quoted[0]}{then}"
             f"{resume_command(self.path, script)}"
         )
 

@@ -108,4 +108,4 @@ $(FUZZ): $(DEV)
 
 .PHONY: kernels
 kernels:
-	@$(BIN)/paceline warm
+	@$(BIN)/paceline warm || echo "no place keeps them: each process compiles its own"

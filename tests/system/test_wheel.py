@@ -158,7 +158,10 @@ def test_a_read_only_installation_without_a_home_compiles_once_and_says_so(
     temporary = tmp_path / "temporary"
     temporary.mkdir()
     environment = outside(installed, TMPDIR=str(temporary))
-    closed = ("unshare", "--map-root-user", "--mount", "sh", "-c", READ_ONLY, installed)
+    unshared = ("unshare", "--map-root-user", "--mount")
+    if subprocess.run([*unshared, "true"], check=False, capture_output=True).returncode:
+        pytest.skip("a user may not have mounts of its own here (unshare --map-root-user)")
+    closed = (*unshared, "sh", "-c", READ_ONLY, installed)
     run = (installed / "bin/paceline", "run", "--job-dir", "runs/first", "train.py")
     python = installed / "bin/python"
 

@@ -8,7 +8,14 @@ import msgspec
 import pytest
 
 from paceline.messages.watching import JobStatus, ProcessStatus, QueueStatus, Trained
-from paceline.watch.progress import CELL_LINES, Bar, CellOutput, Lines, open_show
+from paceline.watch.progress import (
+    CELL_LINES,
+    CELL_LINES_AT_ONCE,
+    Bar,
+    CellOutput,
+    Lines,
+    open_show,
+)
 from paceline.watch.pulse import Rate, one_line
 
 
@@ -185,7 +192,11 @@ def test_the_output_of_a_cell_does_not_grow_without_end() -> None:
     show = CellOutput(outputs.append)
     for number in range(2 * CELL_LINES):
         show.say(f"line {number}")
+    assert len(outputs) == CELL_LINES_AT_ONCE, "each of them is the whole cell"
+    show.show(status(1_024), 0, 10.0)
     assert len(outputs[-1].splitlines()) == CELL_LINES + 1
+    show.say("one more")
+    assert "one more" in outputs[-1]
 
 
 def test_in_a_kernel_of_a_notebook_the_cell_is_written_to(

@@ -4,10 +4,11 @@ Everything goes to standard error, so that standard output stays a program's own
 notebook it is the output of the cell, written anew.
 ``NO_COLOR`` is honored.
 
-Waits: for the terminal only. For one thread.
+Waits: for the terminal only. For one thread; lines to `say` may come from another, too.
 """
 
 import sys
+import threading
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable
@@ -23,6 +24,7 @@ from paceline.watch.pulse import Rate, describe, describe_records, one_line, wor
 LINE_EVERY_S = 5.0
 CELL_EVERY_S = 0.5
 CELL_LINES = 100  # of a cell's output; the job's folder has all
+CELL_LINES_AT_ONCE = 20
 AGAIN_S = 10.0  # what lasts is said again
 
 
@@ -146,6 +148,8 @@ class CellOutput(Show):
         self._standing = "starting"
         self._first_s: float | None = None
         self._next_s = 0.0
+        self._unasked = 0  # lines since it was drawn
+        self._lock = threading.Lock()  # a trainer's output is said by a thread of its own
 
     def _draw(self, status: JobStatus, restarts: int, now: float) -> None:
         if self._first_s is None:
@@ -156,12 +160,16 @@ class CellOutput(Show):
         rate, seconds = self._rate, now - self._first_s
         standing = (rate.per_second(), restarts, seconds, rate.stands_s())
         self._standing = one_line(status, *standing)
+        self._unasked = 0
         self._show()
 
     def say(self, text: str) -> None:
-        """Write a line that stays."""
-        self._said.append(text)
-        self._show()
+        """Write a line that stays; of many at once the last ones when it is drawn next."""
+        with self._lock:
+            self._said.append(text)
+        self._unasked += 1
+        if self._unasked <= CELL_LINES_AT_ONCE:  # each line sends the whole cell again
+            self._show()
 
     def close(self) -> None:
         """Leave what was said."""
@@ -169,7 +177,9 @@ class CellOutput(Show):
         self._show()
 
     def _show(self) -> None:
-        self._write("\n".join([*self._said, self._standing]).rstrip())
+        with self._lock:
+            shown = [*self._said, self._standing]
+        self._write("\n".join(shown).rstrip())
 
 
 def open_show(output: TextIO) -> Show:

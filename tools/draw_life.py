@@ -256,19 +256,22 @@ def run(job: Path) -> None:
     command = (*COMMAND, "run", *flags, "--job-dir", str(job), SCRIPT)
     started = subprocess.Popen(command, cwd=ROOT, env=environment)
     try:
-        _wait_first_record(job)
+        _wait_first_record(job, started)
         for act in ACTS:
             time.sleep(ACT_S)
             _act(act, job, environment)
         if started.wait(DEADLINE_S) != 0:
             raise RuntimeError(f"the job in {job} ended with {started.returncode}")
     finally:
-        started.terminate()
+        started.terminate()  # it saves what there is; then its folder may go
+        started.wait(DEADLINE_S)
 
 
-def _wait_first_record(job: Path) -> None:
+def _wait_first_record(job: Path, started: "subprocess.Popen[bytes]") -> None:
     deadline = time.monotonic() + DEADLINE_S
     while time.monotonic() < deadline:
+        if started.poll() is not None:
+            raise RuntimeError(f"the job in {job} ended with {started.returncode}")
         if any(b'"LeaseGranted"' in line for line in _lines(job)):
             return
         time.sleep(0.1)
@@ -284,7 +287,12 @@ def _act(act: str, job: Path, environment: Mapping[str, str]) -> None:
     def told(*words: str) -> str:
         command = [*COMMAND, *words]
         done = subprocess.run(
-            command, env=environment, capture_output=True, text=True, check=True
+            command,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=DEADLINE_S,
+            check=True,
         )
         return done.stdout
 

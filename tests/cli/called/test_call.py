@@ -37,6 +37,28 @@ def test_it_has_the_options_of_the_command_but_those_for_other_machines() -> Non
         run(__file__, trainer=2)  # type: ignore[call-arg]  # misspelt
 
 
+@pytest.mark.usefixtures("runs")
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        ({"plugin": "rules"}, r"expected a list for plugin, as \['rules'\]"),
+        ({"tee": "trainer-0"}, "expected a list for tee"),
+        ({"track": 1}, "expected a list for track"),
+        ({"args": "--lr 1"}, "expected a list for args"),
+        ({"pace": 3}, "expected a pace, as 'ssp:3', got pace=3"),
+        ({"pace": ["ssp"]}, "expected a pace"),
+        ({"script": 3}, "expected a script or a function, got 3"),
+    ],
+    ids=str,
+)
+def test_what_is_of_another_kind_is_refused_before_anything_begins(
+    wrong: dict[str, object], told: str, script: Path
+) -> None:
+    with pytest.raises(paceline.UsageError, match=told):
+        run(**{"script": script, **wrong})  # type: ignore[arg-type]  # that is the point
+    assert not list(Path().glob("runs*"))
+
+
 def test_it_runs_what_the_command_runs(
     runs: Runs, script: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

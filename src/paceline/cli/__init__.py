@@ -12,7 +12,6 @@
     dashboard paceline dashboard, report: a job in the browser
     status    paceline status DIR: how a job stands, or how it ended
     draw      paceline draw DIR, trace: a run as a picture, as a trace
-    warm      paceline warm: the row kernels, compiled before a job waits for it
 
 Nothing here imports torch.
 """

@@ -26,6 +26,7 @@ COMMANDS = (
 _MODULES = {
     **{name: f"elsewhere.{name}" for name in ("host", "doctor", "manifests", "script")},
     "role": "elsewhere.host",
+    "warm": "elsewhere.warm",
     "pace": "scale",
     "interrupt": "scale",
     "report": "dashboard",

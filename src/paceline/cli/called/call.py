@@ -155,7 +155,7 @@ def _asked(script: UserScript, options: RunOptions) -> RunAsked:
 def _require_words(**given: object) -> None:
     """Refuse what would be taken apart into letters."""
     for name, words in given.items():
-        if isinstance(words, str) or not isinstance(words, Sequence):
+        if isinstance(words, str | bytes) or not isinstance(words, Sequence):
             raise UsageError(
                 f"paceline.run: expected a list for {name}, as [{words!r}], got {words!r}"
             )

@@ -78,5 +78,5 @@ def test_trainers_call_a_function_of_a_notebook_and_nothing_of_it_is_left(
     job = JobDir(tmp_path / "job")
     for trainer in ("trainer-0", "trainer-1"):
         assert job.log(trainer).read_text() == "called __main__ with 2\n"
-    assert job.read_script() == "train()"
+    assert job.read_script() == "train(...)"
     assert not list(tmp_path.rglob("function")), "it is removed"

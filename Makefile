@@ -108,4 +108,4 @@ $(FUZZ): $(DEV)
 
 .PHONY: kernels
 kernels:
-	@$(BIN)/paceline warm || echo "no place keeps them: each process compiles its own"
+	@$(BIN)/paceline warm || echo "the kernels are not kept, and each process compiles its own: see above"

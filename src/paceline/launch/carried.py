@@ -76,7 +76,7 @@ class _TooLargeError(Exception):
 
 @final
 class _Bounded(io.BytesIO):
-    """Takes as much as may travel: a table of gigabytes is not copied to be refused."""
+    """Takes as much as may travel, and no more, however large a variable is."""
 
     def write(self, data: "ReadableBuffer", /) -> int:
         if self.tell() + memoryview(data).nbytes > MOST_BYTES:

@@ -104,8 +104,9 @@ class AskLease(TrainerMessage, frozen=True):
     and missing from ``held`` is granted again: a lost reply costs nothing. A held one
     comes with its last batch acknowledged in every part, for a coordinator that has
     restarted since. ``is_open``: batches wait for their step, and would be pushed without
-    it if the asker had to wait. ``is_ahead``: they are held, and this is for batches behind
-    them; where that is in vain until they are stepped, `Waiting` says ``is_spent`` at once.
+    it if the asker had to wait; where no task is left, that is said at once. ``is_ahead``:
+    they are held, and this is for batches behind them; where that is in vain until they are
+    stepped, `Waiting` says ``is_spent`` at once.
     """
 
     stage: int

@@ -159,27 +159,27 @@ class CellOutput(Show):
         self._next_s = now + CELL_EVERY_S
         rate, seconds = self._rate, now - self._first_s
         standing = (rate.per_second(), restarts, seconds, rate.stands_s())
-        self._standing = one_line(status, *standing)
-        self._unasked = 0
-        self._show()
+        with self._lock:
+            self._standing = one_line(status, *standing)
+            self._unasked = 0
+            self._show()
 
     def say(self, text: str) -> None:
         """Write a line that stays; of many at once the last ones when it is drawn next."""
         with self._lock:
             self._said.append(text)
-        self._unasked += 1
-        if self._unasked <= CELL_LINES_AT_ONCE:  # each line sends the whole cell again
-            self._show()
+            self._unasked += 1
+            if self._unasked <= CELL_LINES_AT_ONCE:  # each line sends the whole cell again
+                self._show()
 
     def close(self) -> None:
         """Leave what was said."""
-        self._standing = ""
-        self._show()
+        with self._lock:
+            self._standing = ""
+            self._show()
 
     def _show(self) -> None:
-        with self._lock:
-            shown = [*self._said, self._standing]
-        self._write("\n".join(shown).rstrip())
+        self._write("\n".join([*self._said, self._standing]).rstrip())
 
 
 def open_show(output: TextIO) -> Show:

@@ -181,8 +181,10 @@ def run(  # noqa: PLR0913  (the command line has one parameter for each option)
         "disk_wait": disk_wait,
     }
     own, by_ssh = (network, advertise, ports), (hosts, ssh, remote)
-    on_ray = machines.RaySaid(trainers_per_host, trainer_resources, no_upload)
-    others = MachinesSaid(listen, own, await_hosts, by_ssh, plain, engine, on_ray)
+    on_ray = machines.RaySaid(trainer_resources, no_upload)
+    others = MachinesSaid(
+        *(listen, own, await_hosts, by_ssh, plain, engine, trainers_per_host, on_ray)
+    )
     asked = RunAsked(
         UserScript(script, tuple(arguments or ()), is_module),
         said,

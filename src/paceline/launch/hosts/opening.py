@@ -31,8 +31,8 @@ class Listening(NamedTuple):
     ``hosts``: None: with all that the engine brings. ``secret``: the run's, if it is known
     beforehand; ``engine`` says who is brought, and ``their_ports`` of which their listeners
     take some; ``is_plain``: without TLS. Other listeners of this machine take any of
-    ``ports``. ``capacity``: what it takes at most. ``guests`` are its trainers, if they
-    are no processes of its own.
+    ``ports``. ``capacity``: what it takes at most, and ``most_trainers`` each of those that
+    are brought. ``guests`` are its trainers, if they are no processes of its own.
     """
 
     address: TcpListening
@@ -42,6 +42,7 @@ class Listening(NamedTuple):
     is_plain: bool = False
     ports: tuple[int, int] = (0, 0)
     capacity: Capacity = Capacity()
+    most_trainers: int | None = None
     their_ports: tuple[int, int] = (0, 0)  # 0, 0: any
     guests: GuestHall | None = None
 
@@ -63,6 +64,8 @@ class Listening(NamedTuple):
         if self.hosts is not None:
             words += ["--await-hosts", str(self.hosts)]
         words += ["--plain"] if self.is_plain else []
+        if self.most_trainers is not None:
+            words += ["--trainers-per-host", str(self.most_trainers)]
         is_chosen = self.capacity.servers == 0 and not self.engine.leads_only
         return [*words, "--coordinator-only"] if is_chosen else words
 
@@ -75,6 +78,8 @@ class Listening(NamedTuple):
     def their_words(self) -> tuple[str, ...]:
         """Options of ``paceline host`` for all that are brought."""
         words = ["--plain"] if self.is_plain else []
+        if self.most_trainers is not None:
+            words += ["--trainers", str(self.most_trainers)]
         first, last = self.their_ports
         return (*words, *(["--ports", f"{first}-{last}"] if last else []))
 

@@ -156,14 +156,7 @@ class Observer:
             self._stop.wait(EVERY_S)
 
     def _status(self) -> JobStatus:
-        running = running_job(self._job, self._clock)
-        if running is None:
-            raise UsageError(f"{shown_name(self._job)} holds no job that runs")
-        answer = call_running(running, OBSERVER, AskStatus(), Wires.observe, self._clock)
-        if isinstance(answer, JobStatus):
-            return answer
-        told = answer.text if isinstance(answer, Refusal) else f"got {answer}"
-        raise UsageError(f"{shown_name(self._job)} does not say how it stands: {told}")
+        return ask_status(self._job, self._clock)
 
     def _tell(self) -> None:
         while not self._stop.is_set():
@@ -206,3 +199,20 @@ class Observer:
                 else:
                     self._picture.note_end(summary, status)
             self._summary = summary
+
+
+def ask_status(job: JobDir | JobDoor, clock: Clock) -> JobStatus:
+    """How a job says it stands.
+
+    Raises:
+        UsageError: there is no job that runs.
+        TransportError: it does not answer.
+    """
+    running = running_job(job, clock)
+    if running is None:
+        raise UsageError(f"{shown_name(job)} holds no job that runs")
+    answer = call_running(running, OBSERVER, AskStatus(), Wires.observe, clock)
+    if isinstance(answer, JobStatus):
+        return answer
+    told = answer.text if isinstance(answer, Refusal) else f"got {answer}"
+    raise UsageError(f"{shown_name(job)} does not say how it stands: {told}")

@@ -13,11 +13,13 @@ import stat
 from contextlib import suppress
 from pathlib import Path
 
+from paceline.machine import AS_BYTES, NO_LINK
+
 LOG_PIECE_BYTES = 256 << 10  # of a log, at once
 
 _END = 1 << 62  # of any file, and less than the kernel takes
 _NAME = re.compile(r"([a-z]+)(?:-([0-9]+))?")
-_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_READ = os.O_RDONLY | NO_LINK | AS_BYTES | getattr(os, "O_NONBLOCK", 0)
 
 
 def log_kind(name: str) -> str | None:

@@ -9,10 +9,10 @@ from typing import Annotated
 
 import typer
 
-from paceline.cli.options import job_said
+from paceline.cli.options import JoinOption, PlainOption, job_said
 from paceline.dashboard import Observer, open_dashboard, parse_proxy, report_of, serve
 from paceline.errors import TransportError, UsageError
-from paceline.launch.job import JOIN_HELP, PLAIN_HELP, JobDir, find_job
+from paceline.launch.job import JobDir, find_job
 from paceline.timing import SystemClock
 
 LEAST_TOKEN = 16
@@ -24,8 +24,8 @@ def dashboard(
         typer.Argument(help="The job folder; default: that which runs, or ran last."),
     ] = None,
     *,
-    join: Annotated[str | None, typer.Option(help=JOIN_HELP)] = None,
-    plain: Annotated[bool, typer.Option("--plain", help=PLAIN_HELP)] = False,
+    join: JoinOption = None,
+    plain: PlainOption = False,
     port: Annotated[
         int,
         typer.Option(

@@ -59,6 +59,9 @@ def test_the_quickstart_trains_and_checkpoints(system: str, folder: Path) -> Non
     listed = ran(system, folder, "paceline", "checkpoint", "verify", "job")
     assert listed.returncode == 0, listed.stderr
     assert "whole" in listed.stdout
+    for command in (("status", "job"), ("trace", "job", "-o", "trace.json")):
+        looked = ran(system, folder, "paceline", *command)
+        assert looked.returncode == 0, looked.stderr
 
 
 RESUMED = """

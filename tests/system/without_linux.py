@@ -24,58 +24,70 @@ from typing import Any
 LIBRARIES = ("fsspec", "msgspec", "psutil", "rich.console", "typer")
 OF_SCRIPTS = ("numba", "safetensors.torch", "torch")
 
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(text.split())
+
+
 # No other system has these; nor do macOS's Python 3.11 to 3.13.
 NOT_ON_A_MAC = {
-    "os": (
-        *("memfd_create", "MFD_CLOEXEC", "MFD_ALLOW_SEALING", "eventfd", "eventfd_write"),
-        *(
-            "EFD_NONBLOCK",
-            "EFD_CLOEXEC",
-            "sched_getaffinity",
-            "pidfd_open",
-            "posix_fadvise",
-        ),
-        *("posix_fallocate", "O_DIRECT", "O_TMPFILE", "O_PATH", "getrandom"),
-    ),
-    "select": ("epoll", "EPOLLIN", "EPOLLOUT", "EPOLLONESHOT", "POLLRDHUP"),
-    "socket": (
-        *("SO_PEERCRED", "TCP_USER_TIMEOUT", "TCP_INFO", "MSG_NOSIGNAL"),
-        *("MSG_CMSG_CLOEXEC", "SO_BINDTODEVICE"),
-    ),
-    "resource": ("RUSAGE_THREAD",),
-    "fcntl": (
-        *("F_ADD_SEALS", "F_GET_SEALS", "F_SEAL_SHRINK", "F_SEAL_GROW", "F_SEAL_SEAL"),
-        *("F_SEAL_WRITE", "F_SETPIPE_SZ"),
-    ),
-    "time": ("CLOCK_BOOTTIME", "pthread_getcpuclockid"),
-    "signal": ("SIGPWR", "SIGRTMIN", "SIGRTMAX", "SIGPOLL", "SIGSTKFLT"),
+    "os": _names("""
+    memfd_create MFD_CLOEXEC MFD_ALLOW_SEALING eventfd eventfd_write
+    EFD_NONBLOCK EFD_CLOEXEC sched_getaffinity pidfd_open posix_fadvise
+    posix_fallocate O_DIRECT O_TMPFILE O_PATH getrandom
+    """),
+    "select": _names("""
+    epoll EPOLLIN EPOLLOUT EPOLLONESHOT POLLRDHUP
+    """),
+    "socket": _names("""
+    SO_PEERCRED TCP_USER_TIMEOUT TCP_INFO MSG_NOSIGNAL MSG_CMSG_CLOEXEC
+    SO_BINDTODEVICE
+    """),
+    "resource": _names("""
+    RUSAGE_THREAD
+    """),
+    "fcntl": _names("""
+    F_ADD_SEALS F_GET_SEALS F_SEAL_SHRINK F_SEAL_GROW F_SEAL_SEAL
+    F_SEAL_WRITE F_SETPIPE_SZ
+    """),
+    "time": _names("""
+    CLOCK_BOOTTIME pthread_getcpuclockid
+    """),
+    "signal": _names("""
+    SIGPWR SIGRTMIN SIGRTMAX SIGPOLL SIGSTKFLT
+    """),
 }
 NOT_ON_WINDOWS = {
-    "os": (
-        *NOT_ON_A_MAC["os"],
-        *("fork", "forkpty", "register_at_fork", "geteuid", "getuid", "getgid", "getegid"),
-        *("O_CLOEXEC", "O_DIRECTORY", "O_NOFOLLOW", "O_NONBLOCK", "pread", "pwrite"),
-        *("killpg", "setsid", "getpgid", "setpgid", "WNOHANG", "waitid", "statvfs"),
-        *("uname", "chown", "fchown", "mkfifo", "pipe2", "preadv", "writev", "sysconf"),
-        *("getloadavg", "nice", "sendfile", "openpty", "ttyname", "readv", "umount"),
-    ),
-    "select": (*NOT_ON_A_MAC["select"], "poll", "POLLIN", "POLLOUT", "POLLHUP", "POLLERR"),
-    "socket": (
-        *NOT_ON_A_MAC["socket"],
-        *("AF_UNIX", "CMSG_SPACE", "CMSG_LEN", "SCM_RIGHTS", "SO_REUSEPORT", "sethostname"),
-    ),
-    "signal": (
-        *NOT_ON_A_MAC["signal"],
-        *("SIGHUP", "SIGUSR1", "SIGUSR2", "SIGKILL", "SIGSTOP", "SIGCONT", "SIGCHLD"),
-        *("SIGQUIT", "SIGBUS", "SIGSYS", "SIGALRM", "SIGPIPE", "SIGWINCH", "SIGTSTP"),
-        *("pthread_kill", "pthread_sigmask", "SIG_BLOCK", "SIG_UNBLOCK", "sigwait"),
-        *("setitimer", "alarm", "pause", "sigtimedwait", "sigpending", "siginterrupt"),
-    ),
-    "mmap": ("MAP_SHARED", "MAP_PRIVATE", "PROT_READ", "PROT_WRITE", "MAP_ANONYMOUS"),
-    "time": (*NOT_ON_A_MAC["time"], "clock_gettime", "CLOCK_MONOTONIC", "tzset"),
-    **dict.fromkeys(
-        ("fcntl", "resource", "termios", "tty", "pty", "pwd", "grp", "crypt"), ()
-    ),
+    "os": NOT_ON_A_MAC["os"]
+    + _names("""
+    fork forkpty register_at_fork geteuid getuid getgid getegid O_CLOEXEC
+    O_DIRECTORY O_NOFOLLOW O_NONBLOCK pread pwrite killpg setsid getpgid
+    setpgid WNOHANG waitid statvfs uname chown fchown mkfifo pipe2 preadv
+    writev sysconf getloadavg nice sendfile openpty ttyname readv umount
+    """),
+    "select": NOT_ON_A_MAC["select"]
+    + _names("""
+    poll POLLIN POLLOUT POLLHUP POLLERR
+    """),
+    "socket": NOT_ON_A_MAC["socket"]
+    + _names("""
+    AF_UNIX CMSG_SPACE CMSG_LEN SCM_RIGHTS SO_REUSEPORT sethostname
+    """),
+    "signal": NOT_ON_A_MAC["signal"]
+    + _names("""
+    SIGHUP SIGUSR1 SIGUSR2 SIGKILL SIGSTOP SIGCONT SIGCHLD SIGQUIT SIGBUS
+    SIGSYS SIGALRM SIGPIPE SIGWINCH SIGTSTP pthread_kill pthread_sigmask
+    SIG_BLOCK SIG_UNBLOCK sigwait setitimer alarm pause sigtimedwait
+    sigpending siginterrupt
+    """),
+    "mmap": _names("""
+    MAP_SHARED MAP_PRIVATE PROT_READ PROT_WRITE MAP_ANONYMOUS
+    """),
+    "time": NOT_ON_A_MAC["time"]
+    + _names("""
+    clock_gettime CLOCK_MONOTONIC tzset
+    """),
+    **dict.fromkeys(_names("fcntl resource termios tty pty pwd grp crypt"), ()),
 }
 MISSING: Mapping[str, Mapping[str, Sequence[str]]] = {
     "Darwin": NOT_ON_A_MAC,

@@ -35,6 +35,7 @@ from typing import final
 
 import msgspec
 
+from paceline.machine import AS_BYTES
 from paceline.timing import wall_time_s
 
 MOST_BYTES = 256 << 20  # of one file; there are at most two
@@ -127,7 +128,7 @@ class EventLog:
 
     def _open(self, path: Path) -> None:
         """Append to this file, which is made if need be."""
-        flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+        flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | AS_BYTES
         self._file = os.open(path, flags, 0o666)
         self._num_bytes = os.fstat(self._file).st_size
 
@@ -154,9 +155,9 @@ class EventLog:
         assert self._path is not None
         assert self._file is not None
         old = older(self._path)
-        os.replace(self._path, old)
-        os.close(self._file)
+        os.close(self._file)  # first: what is open keeps its name on Windows
         self._file, self._num_bytes = None, 0
+        os.replace(self._path, old)
         self._open(self._path)
         moved: dict[str, object] = {"to": old.name, "began": self._began_t}
         self._append(t, _line(t, "EventsMoved", moved))

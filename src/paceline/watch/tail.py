@@ -136,5 +136,8 @@ class Tail:
 
 
 def _name_of(file: IO[bytes]) -> str:
-    head = os.pread(file.fileno(), _HEAD, 0).partition(b"\n")[0]
+    at = file.tell()
+    file.seek(0)
+    head = file.read(_HEAD).partition(b"\n")[0]
+    file.seek(at)
     return xxhash.xxh3_128_hexdigest(head)

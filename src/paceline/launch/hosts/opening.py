@@ -4,7 +4,6 @@ Waits: see `HostsDoor`.
 """
 
 import contextlib
-import os
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -18,7 +17,7 @@ from paceline.launch.hosts.placement import Capacity
 from paceline.launch.hosts.roster import Host, Roster
 from paceline.launch.hosts.sameness import described, versions
 from paceline.launch.job import JobDir, UserScript, Wires, way_of
-from paceline.machine import machine_name
+from paceline.machine import machine_name, num_cores
 from paceline.messages.hosts import HostJoined, JoinHost
 from paceline.timing import Clock
 from paceline.transport.address import TcpAddress, TcpListening
@@ -116,7 +115,7 @@ def open_door(
     way = way_of(is_plain=listening.is_plain)
     wires = Wires(config.run, LAUNCHER, clock, connect_s=2.0, secret=secret, way=way)
     host, name = listening.address.host, machine_name()
-    cores = len(os.sched_getaffinity(0))
+    cores = num_cores()
     own = JoinHost("", name, host, cores, *listening.capacity)
     roster = Roster(own, config.timeout_s, clock.now_s())
     run_script, run_versions = described(script), versions()

@@ -8,6 +8,7 @@ import pytest
 from paceline.messages.watching import JobStatus, QueueStatus, Trained
 from paceline.watch.summary import (
     EXIT_CODES,
+    NEVER_CONNECTED,
     Ending,
     Restarts,
     RunTime,
@@ -163,3 +164,9 @@ def test_a_run_whose_coordinator_never_spoke_has_a_summary_too(
     assert summary.status == word
     assert summary.records == summary.records_per_second == 0
     assert summary.start_seconds is None
+
+
+def test_a_script_that_never_connects_has_trained_nothing_together() -> None:
+    alone = msgspec.structs.replace(status(QueueStatus(0, 0, 0, 0, 0)), has_trainers=False)
+    assert decide_ending(alone).reason == NEVER_CONNECTED
+    assert decide_ending(alone).exit_code == 1

@@ -11,7 +11,8 @@
     picture    what is shown                                                 (pure)
     metrics    what Prometheus reads                                         (pure)
     lanes      who was there, and what happened                              (pure)
-    loads      what the last minute went into; which roles are where        (pure)
+    loads      what time went into; which roles are where                   (pure)
+    foreseen   a forecast of the job beside it, and of other paces          (pure)
     series     numbers over time, as many as a screen has dots               (pure)
     page/      what a browser gets: HTML, style, script, and uPlot (MIT)
 

@@ -15,8 +15,9 @@ from collections.abc import Sequence
 from typing import Any, final
 
 from paceline.config import SSP, parse_pace
+from paceline.dashboard.foreseen import MeasuredJob, Past
 from paceline.dashboard.lanes import Lanes
-from paceline.dashboard.loads import Loads, WholeRun, hosts_of
+from paceline.dashboard.loads import Loads, WholeRun, bytes_of, hosts_of
 from paceline.dashboard.metrics import Figures, Tally
 from paceline.dashboard.rounds import LastRounds
 from paceline.dashboard.series import Series
@@ -45,6 +46,8 @@ class Picture:
         self._tally = Tally()
         self._curves: dict[str, Series] = {}  # {name: points}
         self._rate, self._loads, self._run = Rate(), Loads(), WholeRun()
+        self._past = Past()
+        self._foreseen: Facts = {}
         self._start_t: float | None = None
         self._at_s = 0.0  # of the last event
         self._now_s = 0.0  # of the last look, or event
@@ -71,6 +74,7 @@ class Picture:
         self._at_s = max(self._at_s, t - self._start_t)  # clocks may be set back
         self._lanes.add(self._at_s, event)
         self._tally.add(event)
+        self._past.note(event)
         if name == "progress":
             self._note_progress(event)
             self._run.note(event.get("spent", {}), self._at_s)
@@ -112,6 +116,35 @@ class Picture:
         if self._ended is not None:
             self._ended = self._status = self._heard_s = self._progress = None
             self._unheard, self._rate, self._loads = "", Rate(), Loads()
+            self._foreseen = {}
+
+    def note_foreseen(self, told: Facts) -> None:
+        """A forecast of this job was made; see `foresee`."""
+        self._foreseen = told
+
+    def measured(self) -> MeasuredJob | None:
+        """What a forecast of this job starts from; None: too little is known."""
+        status, ended = self._status, self._ended
+        if status is None:
+            return None
+        trainers = [p.id for p in status.processes if p.role == "trainer" and p.spent]
+        servers = [p for p in status.processes if p.role == "server"]
+        times = self._loads.times(status.processes) if ended is None else self._run.times()
+        batches = status.records / max(1, self._past.batch_size)
+        if "mean" not in times or batches < 1:
+            return None
+        read, compute, *waits = times["mean"]
+        rate = self._rate.per_second() if ended is None else ended["records_per_second"]
+        return MeasuredJob(
+            pace=status.pace,
+            trainers=len(trainers) if ended is None else self._past.trainers,
+            servers=len(servers),
+            batch_size=self._past.batch_size,
+            pushed_bytes=round(sum(bytes_of(p.counters)[0] for p in servers) / batches),
+            rate=rate or 0.0,
+            shares=(read + compute, waits[0], waits[1]),
+            computed=self._past.computed(trainers if ended is None else None),
+        )
 
     @property
     def is_over(self) -> bool:
@@ -144,6 +177,7 @@ class Picture:
             "times": self._run.times() if is_over else self._loads.times(processes),
             "servers": self._servers(processes),
             "hosts": hosts_of(processes),
+            "foreseen": self._foreseen,
             "more_roles": max(0, len(processes) - MOST_ROLES),
             "clocks": _clocks(processes, "" if status is None else status.pace),
             "lanes": self._lanes.as_list(),

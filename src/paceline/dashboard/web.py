@@ -345,7 +345,8 @@ def report_of(observer: Observer) -> str:
     if not observer.is_over:
         with suppress(PacelineError):  # the picture tells it
             observer.ask()
-        observer.look()
+    observer.foresee()
+    observer.look()
     curves = msgspec.json.encode(observer.curves({}))
     told = b'{"now":' + observer.beat.now + b',"curves":' + curves + b"}"
     data = told.decode().replace("<", "\\u003c")  # nothing in it ends the element

@@ -172,7 +172,7 @@ class JobStatus(Message, frozen=True):
     not train. ``resumed`` says where this run went on, if it did and the coordinator has
     not begun again since.
     ``trouble``: what cannot be written just now; ``events_lost``: happenings that
-    ``events.jsonl`` lacks.
+    ``events.jsonl`` lacks. ``has_trainers``: some trainer has called `paceline.connect`.
     """
 
     state: str
@@ -201,3 +201,4 @@ class JobStatus(Message, frozen=True):
     resumed: Resumed | None = None
     trouble: Trouble | None = None
     events_lost: int = 0
+    has_trainers: bool = True

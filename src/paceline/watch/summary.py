@@ -149,6 +149,12 @@ def _number(value: float | None) -> str:
     return "not finite" if value is None else f"{value:.6g}"
 
 
+NEVER_CONNECTED = (
+    "the script has ended in every trainer, and none has called paceline.connect(): each "
+    "ran it alone, and nothing was shared; call it before the model is made"
+)
+
+
 def decide_ending(status: JobStatus) -> Verdict:
     """How a run ended whose trainers have all exited cleanly."""
     queue = status.queue
@@ -163,6 +169,8 @@ def decide_ending(status: JobStatus) -> Verdict:
             f"all trainers have exited, but {left} tasks of {_what(status)}; --resume "
             "goes on with them, and session.stop(reason) ends a job early on purpose",
         )
+    if not status.has_trainers:
+        return Verdict(Ending.FAILED, NEVER_CONNECTED)
     if status.left_out:
         return Verdict(Ending.FAILED, _left_out(status))
     if status.tasks_failed:

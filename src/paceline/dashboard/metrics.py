@@ -187,7 +187,7 @@ def _of_job(status: JobStatus) -> Iterator["Metric"]:
     )
     yield state
     for name, told, value in (
-        ("epoch", "The epoch, from 1", status.queue.epoch + 1),
+        ("epoch", "The epoch, from 1", status.epoch),
         ("records_done", "Of the whole job, that count", status.records),
         ("timeline", "Grows with each return", status.timeline),
         ("records_wanted", "Of the whole job; 0: not known", status.total_records),

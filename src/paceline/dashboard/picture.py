@@ -256,7 +256,7 @@ class Picture:
                 "pace": status.pace,
                 "changing": status.changing,
                 "trouble": None if status.trouble is None else status.trouble.text,
-                "epoch": status.queue.epoch + 1,
+                "epoch": status.epoch,
                 "records": done,
                 "total": total,
                 "rate": round(rate, 1),

@@ -202,3 +202,10 @@ class JobStatus(Message, frozen=True):
     trouble: Trouble | None = None
     events_lost: int = 0
     has_trainers: bool = True
+
+    @property
+    def epoch(self) -> int:
+        """Which epoch of the job it is, from 1, over all loops; between two, the last."""
+        queue = self.queue
+        is_begun = queue.todo or queue.pending or queue.done or queue.failed
+        return self.epochs + 1 if is_begun else max(1, self.epochs)

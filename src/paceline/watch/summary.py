@@ -183,13 +183,13 @@ def where_it_stands(status: JobStatus) -> str:
     """How far a run has come that has failed, and what goes on from there."""
     done = f"{status.records:,} of {status.total_records:,} records are trained"
     goes_on = "; --resume goes on from the last cut" if status.records else ""
-    return f"in epoch {status.queue.epoch}, {done}{goes_on}"
+    return f"in epoch {status.epoch}, {done}{goes_on}"
 
 
 def _what(status: JobStatus) -> str:
     if status.kind == "train":
         left = f"{_num_left_out(status):,} of {status.total_records:,} records"
-        return f"epoch {status.queue.epoch} are not trained: {left} are left out"
+        return f"epoch {status.epoch} are not trained: {left} are left out"
     word = "an evaluation" if status.kind == "evaluate" else "predictions"
     return f"{word} are left"
 

@@ -36,6 +36,7 @@ from typing import final
 
 import msgspec
 
+from paceline.machine import AS_BYTES
 from paceline.timing import wall_time_s
 
 MOST_BYTES = 256 << 20  # of one file; there are at most two
@@ -129,7 +130,7 @@ class EventLog:
 
     def _open(self, path: Path) -> None:
         """Append to this file, which is made if need be."""
-        flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+        flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | AS_BYTES
         self._file = os.open(path, flags, 0o666)
         self._num_bytes = os.fstat(self._file).st_size
 
@@ -156,9 +157,9 @@ class EventLog:
         assert self._path is not None
         assert self._file is not None
         old = older(self._path)
-        os.replace(self._path, old)
-        os.close(self._file)
+        os.close(self._file)  # first: what is open keeps its name on Windows
         self._file, self._num_bytes = None, 0
+        os.replace(self._path, old)
         self._open(self._path)
         self._num_moves += 1
         told: dict[str, object] = {

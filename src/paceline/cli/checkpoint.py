@@ -16,11 +16,9 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from paceline.cli.options import job_said
+from paceline.cli.options import JoinOption, PlainOption, job_said
 from paceline.errors import UsageError
 from paceline.launch.job import (
-    JOIN_HELP,
-    PLAIN_HELP,
     JobDir,
     call_until_done,
     find_running,
@@ -83,8 +81,8 @@ def take(
         Path | None, typer.Argument(help="The job folder; default: the one that runs.")
     ] = None,
     *,
-    join: Annotated[str | None, typer.Option(help=JOIN_HELP)] = None,
-    plain: Annotated[bool, typer.Option("--plain", help=PLAIN_HELP)] = False,
+    join: JoinOption = None,
+    plain: PlainOption = False,
 ) -> None:
     """Have a running job take a checkpoint now; returns when it is committed."""
     job = job_said(job_dir, join, find_running, is_plain=plain)

@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from paceline.cli.options import job_said
+from paceline.cli.options import JoinOption, PlainOption, job_said
 from paceline.dashboard import (
     Jobs,
     Observer,
@@ -23,7 +23,7 @@ from paceline.dashboard import (
     serve,
 )
 from paceline.errors import TransportError, UsageError
-from paceline.launch.job import JOIN_HELP, PLAIN_HELP, JobDir, find_job
+from paceline.launch.job import JobDir, find_job
 from paceline.timing import SystemClock
 
 LEAST_TOKEN = 16
@@ -38,8 +38,8 @@ def dashboard(
         ),
     ] = None,
     *,
-    join: Annotated[str | None, typer.Option(help=JOIN_HELP)] = None,
-    plain: Annotated[bool, typer.Option("--plain", help=PLAIN_HELP)] = False,
+    join: JoinOption = None,
+    plain: PlainOption = False,
     port: Annotated[
         int,
         typer.Option(

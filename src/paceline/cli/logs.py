@@ -13,13 +13,11 @@ from typing import Annotated, Protocol, final
 
 import typer
 
-from paceline.cli.options import job_said
+from paceline.cli.options import JoinOption, PlainOption, job_said
 from paceline.cli.streams import Sturdy
 from paceline.errors import UsageError
 from paceline.launch.job import (
-    JOIN_HELP,
     LOG_PIECE_BYTES,
-    PLAIN_HELP,
     DoorLogs,
     JobDir,
     find_job,
@@ -49,8 +47,8 @@ def logs(
         typer.Argument(metavar="ROLE", help="trainer-0, or trainer: all of them."),
     ] = None,
     *,
-    join: Annotated[str | None, typer.Option(help=JOIN_HELP)] = None,
-    plain: Annotated[bool, typer.Option("--plain", help=PLAIN_HELP)] = False,
+    join: JoinOption = None,
+    plain: PlainOption = False,
     lines: Annotated[
         int, typer.Option(help="How many lines, from the end.", show_default="20")
     ] = 20,

@@ -6,11 +6,9 @@ from typing import Annotated
 
 import typer
 
-from paceline.cli.options import job_said
+from paceline.cli.options import JoinOption, PlainOption, job_said
 from paceline.config import parse_pace
 from paceline.launch.job import (
-    JOIN_HELP,
-    PLAIN_HELP,
     call_until_done,
     find_running,
     shown_name,
@@ -25,8 +23,8 @@ def scale(
         Path | None, typer.Argument(help="The job folder; default: the one that runs.")
     ] = None,
     *,
-    join: Annotated[str | None, typer.Option(help=JOIN_HELP)] = None,
-    plain: Annotated[bool, typer.Option("--plain", help=PLAIN_HELP)] = False,
+    join: JoinOption = None,
+    plain: PlainOption = False,
 ) -> None:
     """Grow or shrink a running job; trainers that go finish their step first."""
     job = job_said(job_dir, join, find_running, is_plain=plain)
@@ -46,8 +44,8 @@ def pace(
         str | None, typer.Argument(metavar="PACE", help="As --pace takes it: ssp:5")
     ] = None,
     *,
-    join: Annotated[str | None, typer.Option(help=JOIN_HELP)] = None,
-    plain: Annotated[bool, typer.Option("--plain", help=PLAIN_HELP)] = False,
+    join: JoinOption = None,
+    plain: PlainOption = False,
     part: Annotated[
         str | None,
         typer.Option(help="Number of a part, or a name in it.", show_default="all parts"),
@@ -69,8 +67,8 @@ def interrupt(
         Path | None, typer.Argument(help="The job folder; default: the one that runs.")
     ] = None,
     *,
-    join: Annotated[str | None, typer.Option(help=JOIN_HELP)] = None,
-    plain: Annotated[bool, typer.Option("--plain", help=PLAIN_HELP)] = False,
+    join: JoinOption = None,
+    plain: PlainOption = False,
 ) -> None:
     """End a run as Ctrl-C at its launcher does: saved first, and to be resumed."""
     job = job_said(job_dir, join, find_running, is_plain=plain)

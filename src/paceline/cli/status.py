@@ -10,13 +10,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from paceline.cli.options import job_said
+from paceline.cli.options import JoinOption, PlainOption, job_said
 from paceline.cli.streams import table_console
 from paceline.errors import StoreError, TransportError, UsageError
 from paceline.launch.job import (
-    JOIN_HELP,
     OBSERVER,
-    PLAIN_HELP,
     JobDir,
     JobDoor,
     Wires,
@@ -41,8 +39,8 @@ def status(
         typer.Argument(help="The job folder; default: that which runs, or ran last."),
     ] = None,
     *,
-    join: Annotated[str | None, typer.Option(help=JOIN_HELP)] = None,
-    plain: Annotated[bool, typer.Option("--plain", help=PLAIN_HELP)] = False,
+    join: JoinOption = None,
+    plain: PlainOption = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Show how a job stands, or how it ended."""

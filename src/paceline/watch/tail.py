@@ -153,4 +153,8 @@ def _name_of(file: IO[bytes]) -> str:
 
 
 def _head_of(file: IO[bytes]) -> bytes:
-    return os.pread(file.fileno(), _HEAD, 0).partition(b"\n")[0]
+    at = file.tell()
+    file.seek(0)
+    head = file.read(_HEAD).partition(b"\n")[0]
+    file.seek(at)
+    return head

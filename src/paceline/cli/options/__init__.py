@@ -16,13 +16,15 @@ from paceline.lazy_names import loader
 
 if TYPE_CHECKING:
     from paceline.cli.options import machines as machines
-    from paceline.cli.options.jobs import job_said
+    from paceline.cli.options.jobs import JoinOption, PlainOption, job_said
     from paceline.cli.options.machines import MachinesSaid, leading
     from paceline.cli.options.places import place_of_cuts
     from paceline.cli.options.seconds import parse_every, parse_seconds
 
 _LAZY = {  # {name: the module that defines it}
+    "JoinOption": "paceline.cli.options.jobs",
     "MachinesSaid": "paceline.cli.options.machines",
+    "PlainOption": "paceline.cli.options.jobs",
     "job_said": "paceline.cli.options.jobs",
     "leading": "paceline.cli.options.machines",
     "parse_every": "paceline.cli.options.seconds",

@@ -3,10 +3,24 @@
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Annotated
+
+import typer
 
 from paceline.launch.job import JobDir, JobDoor, named_job
 
 RAY = "ray:"
+
+JoinOption = Annotated[
+    str | None,
+    typer.Option(
+        help="Without a folder: where its launcher listens, 10.0.0.1:7070; or ray:NAME."
+    ),
+]
+PlainOption = Annotated[
+    bool,
+    typer.Option("--plain", help="With --join, for a job that was started with --plain."),
+]
 
 
 def job_said(

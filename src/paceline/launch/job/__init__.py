@@ -66,8 +66,6 @@ from paceline.launch.job.folder import RUNS, JobDir, RunFile, fresh_job_dir
 from paceline.launch.job.joining import DoorLogs, JobDoor
 from paceline.launch.job.logs import LOG_PIECE_BYTES, log_kind, log_sizes, read_log
 from paceline.launch.job.naming import (
-    JOIN_HELP,
-    PLAIN_HELP,
     ask_secret,
     named_job,
     piped_secret,

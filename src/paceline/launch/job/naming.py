@@ -16,9 +16,6 @@ from paceline.launch.job.folder import RUNS, JobDir
 from paceline.launch.job.joining import JobDoor
 from paceline.transport.handshake import Secret
 
-PLAIN_HELP = "With --join, for a job that was started with --plain."
-JOIN_HELP = "Without a folder: where its launcher listens, 10.0.0.1:7070; or ray:NAME."
-
 
 def named_job(
     folder: Path | None,

@@ -16,7 +16,7 @@ from typing import Any, final
 
 from paceline.config import SSP, parse_pace
 from paceline.dashboard.lanes import Lanes
-from paceline.dashboard.loads import Loads, hosts_of
+from paceline.dashboard.loads import Loads, WholeRun, hosts_of
 from paceline.dashboard.metrics import Figures, Tally
 from paceline.dashboard.rounds import LastRounds
 from paceline.dashboard.series import Series
@@ -44,7 +44,7 @@ class Picture:
         self._lanes, self._rounds = Lanes(), LastRounds()
         self._tally = Tally()
         self._curves: dict[str, Series] = {}  # {name: points}
-        self._rate, self._loads = Rate(), Loads()
+        self._rate, self._loads, self._run = Rate(), Loads(), WholeRun()
         self._start_t: float | None = None
         self._at_s = 0.0  # of the last event
         self._now_s = 0.0  # of the last look, or event
@@ -73,12 +73,15 @@ class Picture:
         self._tally.add(event)
         if name == "progress":
             self._note_progress(event)
+            self._run.note(event.get("spent", {}), self._at_s)
         elif name == "log":
             for metric, value in event["numbers"].items():
                 if value is not None:
                     self._curve(str(metric), float(value), SMOOTHED_S)
         elif name == "RoundCommitted":
             self._rounds.add(self._at_s, event)
+        elif name == "ServerJoined":
+            self._run.note_joined(str(event["server"]), self._at_s)
         else:
             self._note_course(name)
 
@@ -124,8 +127,8 @@ class Picture:
         on while nothing happens; one that is over, or was never heard of, ends with its
         last event.
         """
-        status = self._status
-        lives = status is not None and self._ended is None
+        status, is_over = self._status, self._ended is not None
+        lives = status is not None and not is_over
         if wall_t is not None and self._start_t is not None and lives:
             self._now_s = max(self._now_s, wall_t - self._start_t)
         if self._heard_s is None:
@@ -138,8 +141,8 @@ class Picture:
             "rounds": self._rounds.as_list(),
             "straggler": None if self._ended else self._straggler(),
             "roles": _roles(processes),
-            "times": self._loads.times(processes),
-            "servers": self._loads.servers(processes),
+            "times": self._run.times() if is_over else self._loads.times(processes),
+            "servers": self._servers(processes),
             "hosts": hosts_of(processes),
             "more_roles": max(0, len(processes) - MOST_ROLES),
             "clocks": _clocks(processes, "" if status is None else status.pace),
@@ -167,6 +170,11 @@ class Picture:
         waited_s = dict(self._rounds.lost_s)
         return Figures(self._name, self._status, is_silent, self.is_over, tally, waited_s)
 
+    def _servers(self, processes: Sequence[ProcessStatus]) -> list[Facts]:
+        if self._ended is None or self._status is None:
+            return self._loads.servers(processes)
+        return self._run.servers(self._status.processes, self._at_s)
+
     def _straggler(self) -> Facts | None:
         """With whether the pace waits for it: one with backups does not."""
         told = self._rounds.straggler(max(self._at_s, self._now_s))
@@ -180,6 +188,7 @@ class Picture:
             self._rounds.clear()
         elif name == "RunBegun":
             self._rounds.clear()
+            self._run = WholeRun(self._at_s)
             self.note_begun_again()
         elif name == "closed":
             self._lanes.close(self._at_s)

@@ -1,4 +1,4 @@
-// What the last minute went into: trainers' time, servers' slots; and which roles are on which machine.
+// What time went into: trainers' time, servers' slots; and which roles are on which machine.
 "use strict";
 const KINDS = [["read", "reads"], ["compute", "computes"], ["servers", "waits for servers"], ["others", "waits for others"]];
 const percent = (share) => `${Math.round(100 * share)} %`;
@@ -16,6 +16,7 @@ function showTimes(times) {
   const rows = Object.entries(times.of);
   $("s-times").hidden = !rows.length;
   if (!rows.length) return;
+  $("h-times").textContent = `What trainers' time went into, in the last ${times.is_whole ? "run" : "minute"}`;
   if (times.number > rows.length) rows.unshift([`${number.format(times.number)} (mean)`, times.mean]);
   const left = 90, right = 104, width = room("times"), step = 20, svg = picture(width, step * rows.length, "what trainers' time went into");
   const named = (shares) => KINDS.map(([, verb], n) => `${verb} ${percent(shares[n])}`).join(", ");

@@ -26,6 +26,8 @@ from tests.dashboard.showing import (
 
 pytestmark = [pytest.mark.around, pytest.mark.slow, pytest.mark.system]
 
+SEVERAL = 7
+HIDDEN = """Object.defineProperty(document, "hidden", {value: true, configurable: true})"""
 axe = pytest.importorskip("axe_playwright_python.sync_playwright")
 
 
@@ -113,8 +115,23 @@ def look_at_all(shown: Shown, one: JobDir, other: JobDir, runs: Path) -> None:
     assert shown.page.locator("#name").inner_text() == other.path.name
     shown.page.go_back()
     sees_row(shown, one.path.name, "running")
+    many_pages_are_open(shown)
     assert not shown.wrong
     assert all(url.startswith("http://127.0.0.1:") for url in shown.requests)
+
+
+def many_pages_are_open(shown: Shown) -> None:
+    """Those that nobody sees leave the browser's six connections to those that are seen."""
+    context = shown.browser.new_context()
+    context.add_init_script(HIDDEN)
+    for _ in range(SEVERAL):
+        context.new_page().goto(shown.address)
+    seen = context.new_page()
+    seen.add_init_script("delete document.hidden")  # as it is for one that is seen
+    seen.goto(shown.address)
+    seen.locator("body[data-beats='2']").wait_for(timeout=BUSY_MS)
+    assert context.pages[0].locator("body[data-beats]").count() == 0
+    context.close()
 
 
 def sees_row(shown: Shown, name: str, text: str, within_ms: float = BUSY_MS) -> None:

@@ -177,12 +177,32 @@ def test_only_plain_folders_with_plain_files_are_jobs(
     (tmp_path / "file").write_text("")
     (tmp_path / "empty").mkdir()
     shutil.copytree(elsewhere / "secret", os.fsdecode(os.fsencode(tmp_path) + b"/\xff"))
-    piped = ended(tmp_path, "piped", 10.0)
-    piped.summary.unlink()
-    os.mkfifo(piped.summary)
 
-    assert [row["name"] for row in listed(jobs)["rows"]] == ["piped"]
-    assert row_of(jobs, "piped")["kind"] == "died"
+    assert listed(jobs)["rows"] == []
+
+
+@pytest.mark.timeout(20)
+def test_a_folder_with_a_link_or_a_pipe_for_a_file_says_so_and_is_not_opened(
+    jobs: Jobs, clock: ManualClock, tmp_path: Path
+) -> None:
+    job = ended(tmp_path, "job", 10.0)
+    job.events.write_text("")
+    assert row_of(jobs, "job")["kind"] == "ended"
+    for path, make, told in (
+        (job.summary, os.mkfifo, "expected a file, found a pipe"),
+        (job.events, lambda path: path.symlink_to("/etc/passwd"), "found a link"),
+    ):
+        kept = path.rename(tmp_path / "kept")
+        make(path)
+        later(clock)
+
+        assert told in row_of(jobs, "job")["note"]
+        with pytest.raises(VisitError, match=told) as refused:
+            jobs.enter("job")
+        assert refused.value.status == 403
+        kept.rename(path)
+        later(clock)
+        assert row_of(jobs, "job")["kind"] == "ended"
 
 
 def test_new_jobs_appear_and_deleted_ones_go(

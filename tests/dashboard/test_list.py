@@ -9,9 +9,11 @@ from urllib.parse import quote
 
 import pytest
 
-from paceline.dashboard import Jobs
+from paceline.cli.dashboard import dashboard
+from paceline.dashboard import Jobs, Observer
 from paceline.dashboard.door import HEADERS
-from paceline.dashboard.web import FILES, LIST_FILES
+from paceline.dashboard.web import FILES, LIST_FILES, Opened
+from paceline.errors import UsageError
 from paceline.timing import SystemClock
 from tests.dashboard.folders import ended
 from tests.dashboard.served import Served, serving
@@ -133,3 +135,24 @@ def test_a_list_that_is_only_looked_at_asks_none(
 def test_figures_of_the_list_and_of_one(served: Served) -> None:
     assert served.get("/metrics")[0] == 200
     assert b"paceline_over 1.0" in served.get(f"{OWN}/metrics")[2]
+
+
+def test_the_command_shows_all_jobs_of_a_folder_and_one_of_its_own_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    served: list[object] = []
+
+    def serve(opened: Opened, shown: Observer | Jobs) -> None:
+        opened.socket.close()
+        served.append(shown)
+
+    monkeypatch.setattr("paceline.cli.dashboard.serve", serve)
+    ended(tmp_path, "job", 10.0)
+
+    dashboard(tmp_path)
+    dashboard(tmp_path / "job")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(UsageError, match="expected a job folder"):
+        dashboard(tmp_path / "empty")
+
+    assert [type(one) for one in served] == [Jobs, Observer]

@@ -9,7 +9,7 @@
                        for a while
 
 A folder counts if it lies here, is no link, and holds a plain ``job.json``: its name alone
-opens a page. What else is no plain file in it is as if it were not there.
+opens a page. One in which a file is none, but a link or a pipe, says so, and is not opened.
 
 Waits: the threads, for the file system and for coordinators (with a bound).
 """
@@ -28,7 +28,7 @@ from paceline.dashboard.door import VisitError
 from paceline.dashboard.metrics import Figures, exposition_of_jobs
 from paceline.dashboard.observer import CLOSE_S, SILENT_S, Observer, ask_status
 from paceline.errors import PacelineError
-from paceline.launch.job import JobDir, is_running, resume_command
+from paceline.launch.job import JobDir, is_running, require_files, resume_command
 from paceline.messages.watching import JobStatus
 from paceline.timing import Clock, Repeating, wall_time_s
 from paceline.watch.pulse import Rate
@@ -44,7 +44,10 @@ FIRST_S = 1.0  # from the first answer to the second question: then there is a r
 FIND_SHARE = 4  # a folder that takes long to go through is gone through less often
 BEGIN_S = 60.0  # so long a job may take from its job.json to its run.json
 LEFT_S = 30.0  # without anybody who looks, an observer is closed
-_FILES = ("job.json", "run.json", "summary.json", "status.json")
+_FILES = (
+    *("job.json", "run.json", "summary.json", "status.json"),
+    *("events.jsonl", "events.old.jsonl"),
+)
 
 _Mark = tuple[int, int, int]  # by which a file is known not to have changed
 _Marks = tuple[_Mark | None, ...]
@@ -84,6 +87,7 @@ class _Job:
         self.due_s = 0.0  # when the next question is
         self.is_asked = False  # one is under way
         self.has_run = False  # since it is looked for
+        self.is_plain = False  # all files are files
 
 
 @final
@@ -135,6 +139,8 @@ class Jobs:
         with self._lock:
             if name not in self._jobs:
                 raise VisitError(404, "no job of this name is in the list")
+            if not self._jobs[name].is_plain:
+                raise VisitError(403, self._jobs[name].row.note)
             if name not in self._looked_at:
                 self._make_room()
                 observer = Observer(self._jobs[name].dir, name, self._clock)
@@ -212,7 +218,10 @@ class Jobs:
         marks = tuple(_mark(one.dir.path / name) for name in _FILES)
         if marks == one.marks and one.row.kind != "runs":
             return
+        is_plain = False
         try:
+            require_files(one.dir.path / name for name in _FILES)
+            is_plain = True
             row = _row(one.dir, marks, self._wall_time_s())
         except (PacelineError, ValueError) as error:
             begun_t = 0.0 if marks[0] is None else marks[0][0] / 1e9
@@ -221,7 +230,7 @@ class Jobs:
             if marks[0] != one.marks[0]:  # it is resumed
                 one.rate, one.status, one.heard = Rate(), None, 0
                 one.asked_s, one.unheard, one.due_s = None, "", 0.0
-            one.row, one.marks = row, marks
+            one.row, one.marks, one.is_plain = row, marks, is_plain
             one.has_run |= row.kind == "runs"
 
     def _ask_if_due(self, one: _Job) -> None:
@@ -328,7 +337,7 @@ def _row(job: JobDir, marks: _Marks, now_t: float) -> JobRow:
     Raises:
         PacelineError, ValueError: one of them is damaged.
     """
-    begun, run, ended, last = marks
+    begun, run, ended, last, heard, _ = marks
     begun_t = 0.0 if begun is None else begun[0] / 1e9
     blank = begun_row(job.path.name, begun_t, job.read_config())
     if ended is not None and (summary := job.read_summary()) is not None:
@@ -336,7 +345,6 @@ def _row(job: JobDir, marks: _Marks, now_t: float) -> JobRow:
         return ended_row(blank, msgspec.convert(summary, Summary), status)
     if now_t - begun_t < BEGIN_S if run is None else is_running(job):
         return blank
-    heard = _mark(job.events)
     lasted_s = None if heard is None else max(0.0, heard[0] / 1e9 - begun_t)
     return died_row(blank, lasted_s, resume_command(job.path, job.read_script()))
 

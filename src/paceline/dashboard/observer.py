@@ -21,6 +21,7 @@ import msgspec
 
 from paceline.dashboard.asks import JobAsks
 from paceline.dashboard.foreseen import foresee
+from paceline.dashboard.lanes import UNREAD
 from paceline.dashboard.metrics import exposition
 from paceline.dashboard.picture import Picture
 from paceline.errors import PacelineError, UsageError
@@ -203,6 +204,9 @@ class Observer:
 
     def _read_events(self) -> None:
         while self._tail is not None and (events := self._tail.read()):
+            if self._tail.has_gap:
+                self._tail.has_gap = False
+                events.insert(0, {"t": events[0].get("t"), "event": UNREAD})
             with self._lock:
                 for event in events:
                     with suppress(*STRANGE):

@@ -24,8 +24,8 @@
                           two time-outs have passed: it is killed and counts as done
     all trainers done     the next answer of the coordinator is its last word: finish
 
-The work is records and tasks that are done: an evaluation trains no record. Work that falls
-(a return to a cut) and rises again is progress.
+The work is records and tasks that are done: an evaluation trains no record. What falls (a
+return to a cut) and rises again is progress.
 
 Pure: time is an argument.
 """
@@ -197,10 +197,8 @@ class Supervision:
             return [GiveUp(post.role, reason)]
         post.crashes += exited.is_crash and post.kind != "trainer"
         if post.crashes > CRASHES:
-            told = (
-                f"{post.role} has failed {post.crashes} times, and the work came no further"
-            )
-            return [GiveUp(post.role, f"{told}; logs/{post.role}.log says why")]
+            told = f"has failed {post.crashes} times while the work came no further"
+            return [GiveUp(post.role, f"{post.role} {told}: its log says why")]
         post.state = "waiting"
         post.due_s = now + _delay_s(post.deaths)
         post.reason = f"it died ({post.deaths} in a row)"

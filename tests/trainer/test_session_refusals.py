@@ -68,6 +68,17 @@ def test_bad_arguments_of_batches_are_refused(
         session.batches(**{"dataset": DATA, "batch_size": 2, **arguments})  # type: ignore[arg-type]  # on purpose
 
 
+def test_who_gives_a_loader_and_nothing_else_is_told_what_to_give(session: Session) -> None:
+    share_line(session)
+    loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(DATA), batch_size=4)
+    with pytest.raises(
+        UsageError, match=r"session\.batches\(loader\.dataset, batch_size=4"
+    ):
+        session.batches(loader)
+    with pytest.raises(UsageError, match="batch_size"):
+        session.batches(DATA)
+
+
 def test_one_loop_at_a_time(session: Session) -> None:
     share_line(session)
     outer = session.batches(DATA, 2)

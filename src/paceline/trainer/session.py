@@ -237,7 +237,7 @@ class Session:
     def batches(  # noqa: PLR0913  (the public signature; all but two are named)
         self,
         dataset: Any,  # noqa: ANN401  (whatever a user calls a data set)
-        batch_size: int,
+        batch_size: int = 0,  # who leaves it out has a DataLoader, and is told what to give
         *,
         epochs: int = 1,
         shuffle: bool = True,
@@ -262,7 +262,7 @@ class Session:
         Args:
             dataset: map-style data set, tensor, tuple of tensors, Hugging Face data set, or
                 a source of `paceline.data`; the same on every trainer.
-            batch_size: records of a batch.
+            batch_size: records of a batch, at least 1.
             epochs: runs over the data.
             shuffle: in an order of its own in every epoch of every loop, the same for all
                 trainers.

@@ -1,10 +1,20 @@
 """How machines are let in is said as it was typed, for the run that goes on."""
 
+import io
+import socket
+from pathlib import Path
+
 import pytest
 
+from paceline.config import JobConfig
+from paceline.errors import UsageError
 from paceline.launch.engines import SshEngine
 from paceline.launch.hosts import Capacity, Listening
+from paceline.launch.job import JobDir, UserScript
+from paceline.launch.local import LocalRun, Reach, wait_local_run
+from paceline.timing import SystemClock
 from paceline.transport.address import TcpListening
+from paceline.watch.progress import open_show
 
 HERE = TcpListening("10.0.0.1", "10.0.0.1", 7070, 7070)
 
@@ -34,3 +44,20 @@ HERE = TcpListening("10.0.0.1", "10.0.0.1", 7070, 7070)
 )
 def test_it_is_said_in_options(listening: Listening, typed: str) -> None:
     assert " ".join(listening.options()) == typed
+
+
+def test_a_port_that_somebody_has_is_refused_before_the_checkpoints_are_claimed(
+    tmp_path: Path,
+) -> None:
+    place = tmp_path / "cuts"
+    config = JobConfig(run="r", checkpoints=str(place))
+    run = LocalRun(config, UserScript("train.py", ()), JobDir(tmp_path / "job"))
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        taken = Listening(TcpListening("127.0.0.1", "127.0.0.1", port, port))
+        show = open_show(io.StringIO())
+        with pytest.raises(UsageError, match=str(port)):
+            wait_local_run(run, show, SystemClock(), reach=Reach(listening=taken))
+
+    assert not place.exists()
+    assert not (tmp_path / "job").exists()

@@ -31,7 +31,12 @@ if TYPE_CHECKING:
         wait_own_host,
     )
     from paceline.launch.hosts.door import HostsDoor
-    from paceline.launch.hosts.opening import Listening, open_door, require_shared
+    from paceline.launch.hosts.opening import (
+        Listening,
+        open_door,
+        require_door,
+        require_shared,
+    )
     from paceline.launch.hosts.placement import Capacity
     from paceline.launch.hosts.sameness import described
 
@@ -46,6 +51,7 @@ _LAZY = {  # {name: the module that defines it}: most runs have one machine
     "HostsDoor": "paceline.launch.hosts.door",
     "Listening": "paceline.launch.hosts.opening",
     "open_door": "paceline.launch.hosts.opening",
+    "require_door": "paceline.launch.hosts.opening",
     "require_shared": "paceline.launch.hosts.opening",
     "Capacity": "paceline.launch.hosts.placement",
     "described": "paceline.launch.hosts.sameness",

@@ -5,7 +5,9 @@ Waits: see `HostsDoor`.
 
 import contextlib
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, final
+
+import msgspec
 
 from paceline.config import JobConfig
 from paceline.errors import UsageError
@@ -21,7 +23,9 @@ from paceline.machine import machine_name, num_cores
 from paceline.messages.hosts import HostJoined, JoinHost
 from paceline.timing import Clock
 from paceline.transport.address import TcpAddress, TcpListening
+from paceline.transport.frames import ByteArray
 from paceline.transport.handshake import Secret
+from paceline.transport.service import Peer, Reply
 
 
 class Listening(NamedTuple):
@@ -95,6 +99,30 @@ def require_shared(config: JobConfig) -> None:
             "their checkpoints, too: name a place that all machines reach with "
             "--checkpoints, such as a shared folder or an s3:// URL"
         )
+
+
+def require_door(listening: Listening, clock: Clock) -> None:
+    """Let the address be free, and TLS there if it is needed: nothing is claimed yet.
+
+    Raises:
+        UsageError: it is not, or its library is not installed.
+    """
+    way = way_of(is_plain=listening.is_plain)
+    wires = Wires("", LAUNCHER, clock, secret=Secret.fresh(), way=way)
+    wires.listen_as_launcher(str(listening.address), _NobodyIn()).close()
+
+
+@final
+class _NobodyIn:
+    """See `Service`: nothing is asked in so short a time."""
+
+    def received(
+        self, peer: Peer, message: msgspec.Struct, buffers: list[ByteArray], reply: Reply
+    ) -> None:
+        """Whoever asks asks again."""
+
+    def disconnected(self, peer: Peer) -> None:
+        """See `Service`."""
 
 
 def open_door(

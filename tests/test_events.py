@@ -49,7 +49,9 @@ def test_a_log_without_end_takes_the_room_of_two_files(tmp_path: Path) -> None:
     assert len(list(tmp_path.iterdir())) == 2
     assert path.stat().st_size + older(path).stat().st_size <= 2000 + 200
     moved = [json.loads(line) for line in event_lines(path)]
-    assert {line["began"] for line in moved if line["event"] == "EventsMoved"} == {began}
+    moves = [line for line in moved if line["event"] == "EventsMoved"]
+    assert {line["began"] for line in moves} == {began}
+    assert moves[1]["number"] == moves[0]["number"] + 1 > 3, "also after restarts"
 
 
 def test_a_log_that_is_not_there_is_no_empty_log(tmp_path: Path) -> None:

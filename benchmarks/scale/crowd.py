@@ -15,6 +15,7 @@ from paceline.messages.server import (
     CreatePart,
     CutReport,
     FileEntry,
+    Forget,
     Orders,
     PartReport,
     ServerAnswer,
@@ -165,7 +166,7 @@ class LightServer:
         return CutReport(cut=order.cut, files=(file,))
 
     def _serve(self) -> None:
-        incarnation, pinned_cut = 0, -1
+        incarnation, pinned_cut, forgotten = 0, -1, -1
         parts: dict[int, PartReport] = {}
         answers: tuple[ServerAnswer, ...] = ()
         while not self._stopping.is_set():
@@ -180,6 +181,7 @@ class LightServer:
                 parts=dict(parts),
                 answers=answers,
                 pinned_cut=pinned_cut,
+                forgotten_cut=forgotten,
             )
             reply = self._connection.call(report, timeout_s=ANSWER_S).message
             assert isinstance(reply, Orders)
@@ -187,6 +189,8 @@ class LightServer:
             for order in reply.orders:
                 if isinstance(order, CreatePart):
                     parts[order.plan.spec.part] = PartReport(0, 0)
+                elif isinstance(order, Forget):  # else it is ordered again at once
+                    forgotten = order.cut
                 elif isinstance(order, Snapshot):
                     pinned_cut = order.cut
                     answers += (self._written(order),)

@@ -40,6 +40,10 @@ class RuleFailed(UsageError):
         self.at = at
 
 
+class HyperDiffers(UsageError):
+    """Trainers of one round step with different hyper-parameters; nothing was applied."""
+
+
 class DataError(PacelineError):
     """A file of the user's data cannot be read as what it should be; the text names it."""
 

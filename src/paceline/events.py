@@ -14,8 +14,9 @@ log           trainer, records, numbers ``{name: value}``: a `Session.log` call
 computed      trainer, batches, seconds, mean_s: how long so many batches took to read
               and compute, as quantiles, and the mean of all; every
               `trainer.heartbeat.TELL_EVERY_S`
-EventsMoved   to, began: the lines before this one, the first of all at ``began``, have
-              become the file ``to``; what lay there is gone
+EventsMoved   to, began, number: the lines before this one, the first of all at ``began``,
+              have become the file ``to``; what lay there is gone. It is the
+              ``number``-th time
 EventsLost    number: so many happenings before this line could not be written
 anything else an outcome of the coordinator by its name, with its fields and a reason
 ============  =====================================================================
@@ -35,6 +36,7 @@ from typing import final
 
 import msgspec
 
+from paceline.machine import AS_BYTES
 from paceline.timing import wall_time_s
 
 MOST_BYTES = 256 << 20  # of one file; there are at most two
@@ -82,11 +84,12 @@ class EventLog:
         self._file: int | None = None  # its descriptor
         self._num_bytes = 0
         self._began_t: float | None = None
+        self._num_moves = 0
         self._untold = 0  # lost since the last line that was written
         self._is_closed = False
         if path is not None:
             with contextlib.suppress(OSError):  # a full disk: it is tried again
-                self._began_t = _first_t(path)
+                self._began_t, self._num_moves = _beginning(path)
                 self._open(path)
 
     def write(self, event: str, fields: dict[str, object]) -> None:
@@ -127,7 +130,7 @@ class EventLog:
 
     def _open(self, path: Path) -> None:
         """Append to this file, which is made if need be."""
-        flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+        flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | AS_BYTES
         self._file = os.open(path, flags, 0o666)
         self._num_bytes = os.fstat(self._file).st_size
 
@@ -154,25 +157,42 @@ class EventLog:
         assert self._path is not None
         assert self._file is not None
         old = older(self._path)
-        os.replace(self._path, old)
-        os.close(self._file)
+        os.close(self._file)  # first: what is open keeps its name on Windows
         self._file, self._num_bytes = None, 0
+        os.replace(self._path, old)
         self._open(self._path)
-        moved: dict[str, object] = {"to": old.name, "began": self._began_t}
-        self._append(t, _line(t, "EventsMoved", moved))
+        self._num_moves += 1
+        told: dict[str, object] = {
+            "to": old.name,
+            "began": self._began_t,
+            "number": self._num_moves,
+        }
+        self._append(t, _line(t, "EventsMoved", told))
 
 
 def _line(t: float, event: str, fields: dict[str, object]) -> bytes:
     return _encoder.encode({"t": t, "event": event, **fields}) + b"\n"
 
 
-def _first_t(path: Path) -> float | None:
-    """When the log of a job that is gone on with was begun; None if it is new."""
+def num_moves(first_line: bytes) -> int:
+    """How often a log had moved on before the file with this first line; 0: or unknown."""
+    with contextlib.suppress(msgspec.DecodeError):
+        line = msgspec.json.decode(first_line, type=dict[str, object])
+        number = line.get("number") if line.get("event") == "EventsMoved" else 0
+        return number if isinstance(number, int) else 0
+    return 0
+
+
+def _beginning(path: Path) -> tuple[float | None, int]:
+    """When the log of a job that is gone on with was begun, and how often it has moved on.
+
+    None if it is new.
+    """
     try:
         with path.open("rb") as lines:
             first = lines.readline()
         line = msgspec.json.decode(first, type=dict[str, object])
     except (FileNotFoundError, msgspec.DecodeError):
-        return None
+        return None, 0
     began = line.get("began", line.get("t"))
-    return began if isinstance(began, float) else None
+    return began if isinstance(began, float) else None, num_moves(first)

@@ -29,7 +29,8 @@ FLOORS = (
     ("pace",),
     ("coordinator", "trainer", "server", "watch"),
     ("launch",),
-    ("testing", "forecast", "dashboard", "trackers"),
+    ("forecast",),
+    ("testing", "dashboard", "trackers"),
     ("cli",),
     ("",),  # paceline itself
 )

@@ -188,6 +188,7 @@ class StandInCoordinator:
 EXPECTED_VIEW = {
     "state": "running",
     "queue": {"todo": 3, "pending": 2, "done": 1, "failed": 0, "epoch": 1},
+    "epoch": 2,
     "kind": "train",
     "pace": "async",
     "changing": None,

@@ -54,6 +54,20 @@ def test_the_address_the_number_and_what_is_typed_may_be_given(
     assert listening.engine == SshEngine(("a", "b"), ("ssh",), "cd x")
 
 
+def test_every_machine_takes_so_many_trainers_this_one_too(
+    monkeypatch: pytest.MonkeyPatch, runs: Runs
+) -> None:
+    options = ["--hosts", "a,b", "--ssh", "sh ssh.sh", "--checkpoints", "cuts"]
+    most = ["--trainers-per-host", "2"]
+
+    assert exit_code(monkeypatch, "run", *options, *most, "train.py") == 0
+
+    listening = runs.reach.listening
+    assert listening is not None
+    assert listening.capacity == Capacity(trainers=2)
+    assert listening.their_words() == ("--trainers", "2")
+
+
 def test_what_others_are_told_and_the_ports_may_be_given(
     monkeypatch: pytest.MonkeyPatch, runs: Runs
 ) -> None:

@@ -73,7 +73,7 @@ def test_another_address_may_be_given(monkeypatch: pytest.MonkeyPatch, runs: Run
         (["--engine", "rey"], "--engine: expected one of ray, slurm, got 'rey'"),
         (["--engine", "ray", "--hosts", "a"], "both say which machines come"),
         (["--no-upload"], "belong to --engine ray"),
-        (["--trainers-per-host", "2"], "belong to --engine ray"),
+        (["--trainers-per-host", "2"], "is for jobs that others join"),
         (["--engine", "ray", "--trainer-resources", "GPU"], "such as CPU=2,GPU=1"),
         (["--engine", "ray", "--ports", "7"], "expected a range of ports"),
         (["--engine", "ray"], "name a place that all machines reach"),

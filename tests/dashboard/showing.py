@@ -92,23 +92,42 @@ def until(what: str, is_so: Callable[[], bool]) -> None:
 def boarded(folder: Path, name: str, *options: object) -> Iterator[tuple[JobDir, str]]:
     """A job of a name, and the address of its dashboard, until it is interrupted."""
     job = JobDir(folder / name)
-    sizes = ("--trainers", 4, "--servers", 2, "--checkpoint-every", "5s")
-    run = subprocess.Popen(
+    with ended_together() as processes:
+        processes.append(started(job, trainers=4, servers=2))
+        yield job, board(job.path, folder / "said", processes, *options)
+
+
+@contextlib.contextmanager
+def ended_together() -> Iterator[list[subprocess.Popen[bytes]]]:
+    """Processes of the block, interrupted at its end, the last one first."""
+    processes: list[subprocess.Popen[bytes]] = []
+    try:
+        yield processes
+    finally:
+        end(processes[::-1], signal.SIGINT, LIMIT_S)
+
+
+def started(job: JobDir, trainers: int, servers: int) -> subprocess.Popen[bytes]:
+    """The launcher of a job."""
+    sizes = ("--trainers", trainers, "--servers", servers, "--checkpoint-every", "5s")
+    return subprocess.Popen(
         words("run", *sizes, "--job-dir", job.path, SCRIPT),
         env={**os.environ, "OMP_NUM_THREADS": "1"},
         stderr=subprocess.DEVNULL,
     )
-    processes = [run]
-    said = folder / "said"
-    try:
-        with said.open("wb") as output:
-            until("the job", job.events.exists)
-            board = subprocess.Popen(words("dashboard", *options, job.path), stderr=output)
-            processes.insert(0, board)
-        until("the dashboard", lambda: "token=" in said.read_text())
-        yield job, said.read_text().split(" is shown at ")[1].strip()
-    finally:
-        end(processes, signal.SIGINT, LIMIT_S)
+
+
+def board(
+    path: Path, said: Path, processes: list[subprocess.Popen[bytes]], *options: object
+) -> str:
+    """The address of a dashboard, which is one of the processes, once there is a job."""
+    until("the job", lambda: any(path.glob("**/events.jsonl")))
+    with said.open("wb") as output:
+        processes.append(
+            subprocess.Popen(words("dashboard", *options, path), stderr=output)
+        )
+    until("the dashboard", lambda: "token=" in said.read_text())
+    return said.read_text().split(" is shown at ")[1].strip()
 
 
 def end(
@@ -131,13 +150,17 @@ def end(
 @contextlib.contextmanager
 def showing(folder: Path, name: str) -> Iterator[Shown]:
     """A job of a name in a browser."""
+    with boarded(folder, name) as (job, address), browsing(job, address) as shown:
+        yield shown
+
+
+@contextlib.contextmanager
+def browsing(job: JobDir, address: str) -> Iterator[Shown]:
+    """A browser at the address of a dashboard."""
     from playwright import sync_api as playwright  # noqa: PLC0415  (around)
 
     wrong, requests = list[str](), list[str]()
-    with (
-        boarded(folder, name) as (job, address),
-        playwright.sync_playwright() as browsers,
-    ):
+    with playwright.sync_playwright() as browsers:
         browser = browsers.chromium.launch(executable_path=CHROMIUM)
         page = browser.new_page()
         page.on("console", lambda line: wrong.append(line.text))

@@ -68,9 +68,11 @@ def test_other_happenings_are_marks_of_the_job() -> None:
         (2, {"event": "PaceChanged", "paces": {"0": "async", "1": "async"}}),
         (3, {"event": "Scaled", "trainers": 6}),
         (4, {"event": "LeaseGranted"}),
+        (5, {"event": "EventsLost", "number": 7}),
     )
 
-    assert [mark.kind for mark in lanes.marks] == ["cut", "pace", "scale"]
+    assert [mark.kind for mark in lanes.marks] == ["cut", "pace", "scale", "lost"]
+    assert lanes.marks[3].text == "7 events before this could not be written"
     assert "async" in lanes.marks[1].text
 
 

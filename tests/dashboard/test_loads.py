@@ -4,10 +4,12 @@ import msgspec
 
 from paceline.dashboard.loads import (
     MOST_CELLS,
+    MOST_KEPT,
     MOST_SHOWN,
     SPAN_S,
     LastMinute,
     Loads,
+    WholeRun,
     hosts_of,
 )
 from paceline.messages.server import SlotLoad
@@ -56,6 +58,37 @@ def test_who_takes_anothers_place_begins_at_nothing() -> None:
     assert told is not None
     assert told.grown == (4.0, 4.0)
     assert minute.of("trainer-1") is None
+
+
+def test_of_a_run_that_has_ended_the_shares_are_of_all_of_it() -> None:
+    run = WholeRun(5.0)
+    run.note({"trainer-0": [0.0, 1.0, 0.0, 0.0]}, 10.0)
+    run.note({"trainer-0": [1.0, 5.0, 0.0, 0.0], "trainer-1": [0, 0, 0, 0]}, 15.0)
+    run.note({"trainer-0": [0.5, 1.0, 1.0, 0.0]}, 20.0)  # another process, from zero
+
+    assert run.times()["of"] == {"trainer-0": [0.15, 0.5, 0.1, 0.0]}
+    assert run.times()["is_whole"]
+
+
+def test_of_a_run_that_has_ended_servers_have_their_last_words() -> None:
+    run = WholeRun(5.0)
+    run.note_joined("server-0", 10.0)
+    last = server(SlotLoad(0, 1.0, 3), SlotLoad(1, 2.0, 1), sent=100)
+
+    [told] = run.servers([last, busy(0)], 20.0)
+    assert (told["busy"], told["longest"]) == (0.2, 3)
+    assert (told["in_per_s"], told["out_per_s"]) == (20, 70)
+    assert run.servers([last], 10.0) == []
+
+
+def test_no_run_fills_the_memory_of_who_looks_at_it() -> None:
+    run = WholeRun()
+    for number in range(3 * MOST_KEPT):
+        run.note({f"trainer-{number}": [0.0] * 4}, float(number))
+        run.note_joined(f"server-{number}", float(number))
+
+    assert len(run._told) == MOST_KEPT
+    assert len(run._first) == len(run._joined) == MOST_KEPT
 
 
 def test_no_more_is_kept_than_the_last_minute_needs() -> None:

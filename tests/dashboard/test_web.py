@@ -3,44 +3,23 @@
 import http.client
 import json
 import re
-import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
-from paceline.dashboard import Observer, open_dashboard, report_of, serve
+from paceline.dashboard import Observer, open_dashboard, report_of
 from paceline.dashboard.door import HEADERS
 from paceline.dashboard.web import FILES
 from paceline.errors import UsageError
 from paceline.events import EventLog
 from paceline.launch.job import JobDir
 from paceline.timing import SystemClock
+from tests.dashboard.served import Served, serving
 from tests.dashboard.showing import until as wait_until
 
 MARKUP = "<img src=x onerror=alert(1)></script>"
-
-
-class Served(NamedTuple):
-    """A dashboard of a test: its port, its token, and the file that its job writes."""
-
-    port: int
-    token: str
-    events: EventLog
-
-    def get(
-        self, path: str, method: str = "GET", body: bytes | None = None, **headers: str
-    ) -> tuple[int, dict[str, str], bytes]:
-        told = {"Cookie": f"paceline-{self.port}={self.token}"}
-        told |= {name.replace("_", "-"): value for name, value in headers.items()}
-        line = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
-        line.request(method, path, body, headers=told)
-        answer = line.getresponse()
-        found = {name.lower(): value for name, value in answer.getheaders()}
-        read = b"" if path.startswith("/beats") else answer.read()
-        line.close()
-        return answer.status, found, read
 
 
 @pytest.fixture
@@ -49,28 +28,9 @@ def observer(tmp_path: Path) -> Observer:
 
 
 @pytest.fixture
-def served(
-    observer: Observer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Served]:
-    import uvicorn  # noqa: PLC0415  (an extra)
-
-    servers: list[uvicorn.Server] = []
-    make = uvicorn.Server
-
-    def made(config: uvicorn.Config) -> uvicorn.Server:
-        servers.append(make(config))
-        return servers[-1]
-
-    monkeypatch.setattr("uvicorn.Server", made)
-    opened = open_dashboard(0)
-    observer.start()
-    thread = threading.Thread(target=serve, args=(opened, observer))
-    thread.start()
-    yield Served(opened.door.port, opened.door.token, EventLog(tmp_path / "events.jsonl"))
-    servers[0].should_exit = True
-    thread.join(10)
-    assert not thread.is_alive()
-    observer.close()
+def served(observer: Observer, monkeypatch: pytest.MonkeyPatch) -> Iterator[Served]:
+    with serving(observer, monkeypatch) as there:
+        yield there
 
 
 def test_all_files_are_there_and_closed(served: Served) -> None:
@@ -131,7 +91,7 @@ def test_a_link_that_was_clicked_elsewhere_goes_on_by_itself(served: Served) -> 
     assert served.get("/", **clicked)[0] == 403
 
 
-def test_a_beat_a_second_tells_what_has_come(served: Served) -> None:
+def test_a_beat_a_second_tells_what_has_come(served: Served, tmp_path: Path) -> None:
     line = http.client.HTTPConnection("127.0.0.1", served.port, timeout=10)
     cookie = {"Cookie": f"paceline-{served.port}={served.token}"}
     line.request("GET", "/beats", headers=cookie)
@@ -145,7 +105,7 @@ def test_a_beat_a_second_tells_what_has_come(served: Served) -> None:
         return found
 
     assert beat()["now"]["lanes"] == []
-    served.events.write("TrainerJoined", {"trainer": MARKUP})
+    EventLog(tmp_path / "events.jsonl").write("TrainerJoined", {"trainer": MARKUP})
     until(lambda: bool(beat()["now"]["lanes"]))
     line.close()
 

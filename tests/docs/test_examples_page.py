@@ -1,4 +1,4 @@
-"""Lines that docs/examples.md shows of a script stand in the script that it links above them."""
+"""Lines of a script that docs/examples.md shows stand in the script linked above them."""
 
 import re
 

@@ -71,7 +71,7 @@ class Job:
         return decisions
 
     def die(self, role: str, now: float, code: int = KILLED) -> list[Decision]:
-        return self.apply(Exited(role, self.pids[role], code), now)
+        return self.apply(Exited(role, self.pids[role], code, is_crash=code == 1), now)
 
     def answer(
         self,

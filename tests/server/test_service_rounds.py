@@ -7,7 +7,6 @@ import pytest
 import torch
 
 from paceline.config import Adagrad, Sync
-from paceline.errors import JobFailed
 from paceline.messages.data import Pull, Pulled, Push
 from paceline.messages.server import CommitRound, Fence, FenceReport, MarkEntry
 from paceline.messages.shared import OptimizerSpec, Waiting
@@ -210,7 +209,7 @@ def test_closing_answers_who_waits(make_server: MakeServer) -> None:
     assert parked.wait() == Waiting(wait=Wait("servers", "server-0 closes", ("server-0",)))
 
 
-def test_contributors_with_different_hyper_parameters_end_the_server(
+def test_contributors_with_different_hyper_parameters_fail_the_job_by_name(
     make_server: MakeServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     server = make_server(plan=make_plan(pace=Sync()))
@@ -219,8 +218,14 @@ def test_contributors_with_different_hyper_parameters_end_the_server(
     contributions = (contribution(1, FIRST, 0.5, 11), contribution(1, SECOND, 0.5, 12))
     order = CommitRound(part=0, round=1, contributions=contributions)
     server.coordinator.order_last(order)
-    with pytest.raises(JobFailed, match=r"trainer-11 .* 1\.0.*trainer-12 .* 0\.5"):
-        server.service.wait_over(10.0)
+    report = server.coordinator.order(until=lambda report: report.broken is not None)
+    assert report.broken is not None
+    assert (
+        "trainer-11 and trainer-12 step with different hyper-parameters: lr 1.0 and 0.5"
+        in (report.broken)
+    )
+    assert "session.schedule" in report.broken
+    assert not server.service.wait_over(0.0), "another one would fail in the same way"
     assert "cannot go on" in caplog.text
     assert verdict(server.push(2, window(1, task=1))) == "invalid"
 

@@ -78,6 +78,10 @@ class Submitted:
         told = [*self.events("progress"), *self.events("closed")]
         return max((event["records"] for event in told), default=0)
 
+    def num_trained(self) -> int:
+        """How many trainers have had tasks."""
+        return len({event["trainer"] for event in self.events("LeaseGranted")})
+
     def wait_state(self, *states: str, seconds: float = BEGIN_S) -> None:
         """Wait until it stands so; a failed one does not come to stand otherwise."""
         last = {*states, "FAILED", "CANCELLED", "TIMEOUT", "COMPLETED"}
@@ -265,15 +269,23 @@ def words_of(pid: int) -> str:
 def test_a_job_array_of_one_machine_each_joins_and_leaves(
     cluster: Slurm, tmp_path: Path
 ) -> None:
-    """The job itself has one machine; who is told to leave does, and comes again."""
+    """The job itself has one machine, and one trainer; each that comes has another one.
+
+    Who is told to leave does, and comes again.
+    """
     whole = "--sbatch=--exclusive"
-    sizes = ("--trainers", "3", "--servers", "1", "--await-hosts", "3", *OPTIONS)
-    job = Submitted(cluster, tmp_path, whole, "--", *sizes, script=LONG)
-    join = ("--join", str(job.job.path), whole, "--array", "0-1", "--", "--servers", "0")
-    more = written(tmp_path, "more.sbatch", *join)
+    sizes = ("--trainers", "1:3", "--trainers-per-host", "1", "--servers", "1")
+    others = ("--await-hosts", "1")
+    job = Submitted(cluster, tmp_path, whole, "--", *sizes, *others, *OPTIONS, script=LONG)
+    job.wait_trains()
+    assert job.num_trained() == 1
+    join = ("--join", str(job.job.path), whole, "--array", "0-1")
+    more = written(
+        tmp_path, "more.sbatch", *join, "--", "--servers", "0", "--trainers", "1"
+    )
     output = f"--output={tmp_path}/host.%a.txt"
     array = cluster.submit(more, output, f"--chdir={tmp_path}")
-    job.wait_trains()
+    within(BEGIN_S, "each has a trainer that trains", lambda: job.num_trained() == 3)
     assert_said_by(tmp_path, "joined as host-[12]:", 2)
 
     cluster.run("scancel", "--signal=TERM", f"{array}_0")

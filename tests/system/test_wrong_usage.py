@@ -20,6 +20,7 @@ SCRIPTS = {
     "import argparse\nargparse.ArgumentParser().parse_args(['--rate'])": (
         "unrecognized arguments: --rate"
     ),
+    "print('as if it were alone')": "none has called paceline.connect()",
     "import os, paceline\nos.environ['PACELINE_RUN'] = 'other'\npaceline.connect()": (
         "ForeignPeer: "
     ),

@@ -134,6 +134,28 @@ def test_a_job_is_followed_while_it_runs_and_to_the_summary_behind_its_end(
     assert notebook.ended.status == "failed"
 
 
+def test_events_that_were_gone_between_two_looks_are_told(tmp_path: Path) -> None:
+    job, notebook = WrittenJob(tmp_path), Notebook()
+    mark = MarkFile(job.job, "notebook", "")
+    job.logs(1)
+    with mark.hold():
+        following = TrackedJob(job.job, notebook, mark, SystemClock())
+        following.begin(by_trainer=False)
+        while following.step():
+            pass
+        job.moves_on_after(300)
+        job.logs(20)
+        while following.step():
+            pass
+        following.close()
+
+    assert notebook.losses[0] == job.logged[0]
+    assert notebook.losses[-1] == job.logged[-1]
+    assert len(notebook.losses) < len(job.logged), "some are gone, in fact"
+    text = "events before this one were gone before they were tracked"
+    assert [text in str(told) for told in notebook.told].count(True) == 1
+
+
 def test_a_second_follower_is_refused_by_name(tmp_path: Path) -> None:
     job = WrittenJob(tmp_path)
     mark = MarkFile(job.job, "notebook", "")

@@ -26,6 +26,11 @@ class WrittenJob:
         """Something happens."""
         self._events.write(event, fields)
 
+    def moves_on_after(self, most_bytes: int) -> None:
+        """Its events move on far more often than those of a real one."""
+        self._events.close()
+        self._events = EventLog(self.job.events, most_bytes)
+
     def logs(self, number: int) -> None:
         """So many calls of `Session.log`, of two trainers in turn."""
         for n in range(len(self.logged), len(self.logged) + number):

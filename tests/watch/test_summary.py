@@ -8,6 +8,7 @@ import pytest
 from paceline.messages.watching import JobStatus, QueueStatus, Trained
 from paceline.watch.summary import (
     EXIT_CODES,
+    NEVER_CONNECTED,
     Ending,
     Restarts,
     RunTime,
@@ -74,7 +75,7 @@ def test_an_interrupted_run_asks_to_be_started_again() -> None:
 def test_records_left_untrained_say_what_to_do() -> None:
     verdict = decide_ending(status(QueueStatus(2, 1, 0, 0, 4)))
 
-    assert "3 tasks of epoch 4 are not trained" in verdict.reason
+    assert "3 tasks of epoch 3 are not trained" in verdict.reason
     assert "--resume goes on with them" in verdict.reason
     assert "session.stop(reason)" in verdict.reason
 
@@ -105,7 +106,7 @@ def test_records_left_out_by_a_stop_are_no_failure() -> None:
 
 def test_a_failed_run_says_how_far_it_came() -> None:
     said = where_it_stands(msgspec.structs.replace(status(), total_records=8000))
-    assert said.startswith("in epoch 0, 1,000 of 8,000 records are trained; --resume")
+    assert said.startswith("in epoch 2, 1,000 of 8,000 records are trained; --resume")
 
 
 def test_an_evaluation_that_is_left_is_called_so() -> None:
@@ -163,3 +164,9 @@ def test_a_run_whose_coordinator_never_spoke_has_a_summary_too(
     assert summary.status == word
     assert summary.records == summary.records_per_second == 0
     assert summary.start_seconds is None
+
+
+def test_a_script_that_never_connects_has_trained_nothing_together() -> None:
+    alone = msgspec.structs.replace(status(QueueStatus(0, 0, 0, 0, 0)), has_trainers=False)
+    assert decide_ending(alone).reason == NEVER_CONNECTED
+    assert decide_ending(alone).exit_code == 1

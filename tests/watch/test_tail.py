@@ -40,7 +40,7 @@ def test_lines_are_read_once_each_and_only_whole(tmp_path: Path) -> None:
 
 def test_a_log_that_moves_on_is_followed(tmp_path: Path) -> None:
     path = tmp_path / "events.jsonl"
-    log = EventLog(path, most_bytes=200)
+    log = EventLog(path, most_bytes=220)
     tail = Tail(path)
     written, read = [], list[str]()
     for n in range(40):
@@ -55,8 +55,8 @@ def test_a_log_that_moves_on_is_followed(tmp_path: Path) -> None:
 
 def test_what_was_moved_before_is_read_first(tmp_path: Path) -> None:
     path = tmp_path / "events.jsonl"
-    log = EventLog(path, most_bytes=200)
-    for n in range(6):
+    log = EventLog(path, most_bytes=220)
+    for n in range(8):
         log.write(f"e{n}", {})
     log.close()
 
@@ -65,12 +65,12 @@ def test_what_was_moved_before_is_read_first(tmp_path: Path) -> None:
     tail.close()
 
     assert "EventsMoved" in read
-    assert [name for name in read if name != "EventsMoved"][-1] == "e5"
+    assert [name for name in read if name != "EventsMoved"][-1] == "e7"
 
 
 def test_a_log_is_read_on_from_a_place_also_behind_where_it_moved(tmp_path: Path) -> None:
     path = tmp_path / "events.jsonl"
-    log = EventLog(path, most_bytes=200)
+    log = EventLog(path, most_bytes=220)
     read, place = [], None
     for n in range(40):
         log.write(f"e{n}", {})
@@ -106,7 +106,7 @@ def test_a_place_in_a_log_that_is_gone_is_told_and_what_is_there_is_read(
 def test_lines_between_the_last_look_and_the_move_are_not_left_out(tmp_path: Path) -> None:
     path = WatchedPath(tmp_path / "events.jsonl")
     path.happens = []
-    log = EventLog(Path(path), most_bytes=200)
+    log = EventLog(Path(path), most_bytes=220)
     log.write("first", {})
     tail = Tail(path)
     assert names(tail) == ["first"]
@@ -127,7 +127,7 @@ def test_lines_between_the_last_look_and_the_move_are_not_left_out(tmp_path: Pat
 
 def test_a_log_that_moves_on_twice_between_two_looks_is_read_whole(tmp_path: Path) -> None:
     path = tmp_path / "events.jsonl"
-    log = EventLog(path, most_bytes=200)
+    log = EventLog(path, most_bytes=220)
     log.write("first", {})
     tail = Tail(path)
     assert names(tail) == ["first"]
@@ -140,3 +140,41 @@ def test_a_log_that_moves_on_twice_between_two_looks_is_read_whole(tmp_path: Pat
 
     assert [name for name in read if name != "EventsMoved"] == [f"e{n}" for n in range(9)]
     assert read.count("EventsMoved") == 2
+    assert not tail.has_gap
+
+
+def test_a_file_that_moved_away_unread_between_two_looks_is_noticed(tmp_path: Path) -> None:
+    path = tmp_path / "events.jsonl"
+    log = EventLog(path, most_bytes=220)
+    log.write("first", {})
+    tail = Tail(path)
+    assert names(tail) == ["first"]
+    log.close()
+    log = EventLog(path, most_bytes=220)  # as after a restart of the coordinator
+    for n in range(20):
+        log.write(f"e{n}", {})
+
+    assert "e0" in names(tail), "of the file that is open still"
+    assert not tail.has_gap
+    assert names(tail)[0] == "EventsMoved"
+    assert tail.has_gap
+    tail.has_gap = False
+    read = [name for _ in range(6) for name in names(tail)]
+    log.write("last", {})
+    assert [*read, *names(tail), *names(tail)][-1] == "last"
+    assert not tail.has_gap
+    log.close()
+    tail.close()
+
+
+def test_moves_that_an_older_version_has_not_numbered_are_no_gap(tmp_path: Path) -> None:
+    path = tmp_path / "events.jsonl"
+    path.write_bytes(b'{"t":1.0,"event":"a"}\n')
+    tail = Tail(path)
+    assert names(tail) == ["a"]
+    path.rename(tmp_path / "events.old.jsonl")
+    path.write_bytes(b'{"t":2.0,"event":"EventsMoved","to":"x","began":1.0}\n')
+
+    assert [*names(tail), *names(tail)] == ["EventsMoved"]
+    assert not tail.has_gap
+    tail.close()

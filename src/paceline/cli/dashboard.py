@@ -1,4 +1,7 @@
-"""``paceline dashboard [DIR]``: a job in the browser. ``paceline report``: as one file."""
+"""``paceline dashboard [DIR]``: a job, or a folder of them, in the browser.
+
+``paceline report``: a job as one file.
+"""
 
 import os
 import secrets
@@ -10,7 +13,15 @@ from typing import Annotated
 import typer
 
 from paceline.cli.options import JoinOption, PlainOption, job_said
-from paceline.dashboard import Observer, open_dashboard, parse_proxy, report_of, serve
+from paceline.dashboard import (
+    Jobs,
+    Observer,
+    holds_jobs,
+    open_dashboard,
+    parse_proxy,
+    report_of,
+    serve,
+)
 from paceline.errors import TransportError, UsageError
 from paceline.launch.job import JobDir, find_job
 from paceline.timing import SystemClock
@@ -21,7 +32,10 @@ LEAST_TOKEN = 16
 def dashboard(
     job_dir: Annotated[
         Path | None,
-        typer.Argument(help="The job folder; default: that which runs, or ran last."),
+        typer.Argument(
+            help="The job folder, or a folder of such folders: all of them; default: that "
+            "which runs, or ran last."
+        ),
     ] = None,
     *,
     join: JoinOption = None,
@@ -51,28 +65,40 @@ def dashboard(
         typer.Option("--look-only", help="The page changes nothing, whoever asks."),
     ] = False,
 ) -> None:
-    """Show a job in the browser, while it runs and afterwards, until Ctrl-C."""
-    job = job_said(job_dir, join, find_job, is_plain=plain)
-    name = job.path.name if isinstance(job, JobDir) else job.name
+    """Show a job, or all of a folder, in the browser, until Ctrl-C."""
     token = "" if token_file is None else _kept_token(token_file)
     proxy = "" if behind_proxy is None else parse_proxy(behind_proxy)
-    observer = Observer(job, name, SystemClock())
-    if isinstance(job, JobDir):
-        _require_job(job)
+    shown: Observer | Jobs
+    if job_dir is not None and join is None and _holds_jobs(job_dir):
+        shown, name = Jobs(job_dir, SystemClock()), f"each job of {job_dir}"
     else:
-        with suppress(TransportError):  # it may come back, and the page tells it
-            observer.ask()
+        job = job_said(job_dir, join, find_job, is_plain=plain)
+        name = job.path.name if isinstance(job, JobDir) else job.name
+        shown = Observer(job, name, SystemClock())
+        if isinstance(job, JobDir):
+            _require_job(job)
+        else:
+            with suppress(TransportError):  # it may come back, and the page tells it
+                shown.ask()
     opened = open_dashboard(port, token, proxy, may_ask=not look_only)
-    observer.start()
+    shown.start()
     print(f"paceline: {name} is shown at {opened.door.url}", file=sys.stderr)
     try:
-        serve(opened, observer)
+        serve(opened, shown)
     finally:
-        observer.close()
+        shown.close()
+
+
+def _is_job(job: JobDir) -> bool:
+    return job.config.exists() or job.events.exists()
+
+
+def _holds_jobs(folder: Path) -> bool:
+    return not _is_job(JobDir(folder)) and holds_jobs(folder)
 
 
 def _require_job(job: JobDir) -> None:
-    if not job.config.exists() and not job.events.exists():
+    if not _is_job(job):
         raise UsageError(
             f"{job.path}: expected a job folder, with job.json or events.jsonl; there is "
             "neither"

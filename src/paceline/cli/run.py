@@ -37,6 +37,7 @@ from paceline.launch.job import (
     resolved,
 )
 from paceline.launch.local import LocalRun, Reach, RunResult, fresh_run_id, wait_local_run
+from paceline.machine import require_linux
 from paceline.timing import SystemClock, wall_time_s
 from paceline.watch.progress import Show, open_show
 from paceline.watch.summary import Ending, tell_ending
@@ -181,8 +182,10 @@ def run(  # noqa: PLR0913  (the command line has one parameter for each option)
         "disk_wait": disk_wait,
     }
     own, by_ssh = (network, advertise, ports), (hosts, ssh, remote)
-    on_ray = machines.RaySaid(trainers_per_host, trainer_resources, no_upload)
-    others = MachinesSaid(listen, own, await_hosts, by_ssh, plain, engine, on_ray)
+    on_ray = machines.RaySaid(trainer_resources, no_upload)
+    others = MachinesSaid(
+        *(listen, own, await_hosts, by_ssh, plain, engine, trainers_per_host, on_ray)
+    )
     asked = RunAsked(
         UserScript(script, tuple(arguments or ()), is_module),
         said,
@@ -231,6 +234,7 @@ def wait_asked(asked: RunAsked, open_show: Callable[[], Show]) -> RunResult:
     Raises:
         UsageError: what is asked for cannot be; and as of `wait_local_run`.
     """
+    require_linux("paceline run")
     script, goal = asked.script, asked.goal
     job_dir, place = goal.job_dir, place_of_cuts(goal.checkpoints)
     require_script(script, Path.cwd())

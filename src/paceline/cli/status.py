@@ -60,6 +60,7 @@ def as_view(job: JobStatus, state: str) -> StatusView:
     return {
         "state": state,
         "queue": msgspec.to_builtins(job.queue),
+        "epoch": job.epoch,
         "kind": job.kind,
         "pace": job.pace,
         "changing": job.changing,
@@ -86,6 +87,7 @@ def ended_view(job: JobDir) -> StatusView | None:
     return {
         "state": state,
         "queue": msgspec.to_builtins(QueueStatus(0, 0, 0, 0, 0)),
+        "epoch": 1,
         "kind": "train",
         "pace": str(job.read_config().pace),
         "changing": None,
@@ -117,20 +119,16 @@ def running_view(job: JobDir | JobDoor, clock: Clock) -> StatusView:
     return as_view(answer, answer.state)
 
 
-def _where(view: StatusView, queue: QueueStatus) -> str:
-    is_training = view["kind"] == "train"
-    return f"epoch {queue.epoch + 1}" if is_training else str(view["kind"])
-
-
 def print_view(view: StatusView, console: Console) -> None:
     """Print it for people: who is waited for, then all processes."""
     queue = msgspec.convert(view["queue"], QueueStatus)
-    console.print(
-        f"{view['state']}  pace {view['pace']}  {_where(view, queue)}: "
+    where = f"epoch {view['epoch']}" if view["kind"] == "train" else str(view["kind"])
+    tasks = (
         f"{queue.todo} todo, {queue.pending} pending, {queue.done} done, "
-        f"{queue.failed} failed",
-        highlight=False,
+        f"{queue.failed} failed"
     )
+    now = "" if view["summary"] is not None else f"  {where}: {tasks}"
+    console.print(f"{view['state']}  pace {view['pace']}{now}", highlight=False)
     if view["changing"]:
         console.print(str(view["changing"]), highlight=False)
     if view["trouble"]:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, final
 MOST_SPANS = 100  # of a lane: what lies before is forgotten, and said
 MOST_LANES = 64
 MOST_MARKS = 400
+UNREAD = "EventsUnread"  # what is told in the place of events that nobody has seen
 MOST_CUTS = 400  # marks of checkpoints, which push no other out
 
 _JOINED = {"TrainerJoined": "trainer", "ServerJoined": "server"}
@@ -153,6 +154,10 @@ def _told(name: str, event: dict[str, Any]) -> tuple[str, str] | None:
         return "pace", f"the pace is {paces}"
     if name == "Scaled":
         return "scale", f"{event['trainers']} trainers are wanted"
+    if name == "EventsLost":
+        return "lost", f"{event['number']} events before this could not be written"
+    if name == UNREAD:
+        return "lost", "events before this were gone before they were read"
     return None
 
 

@@ -1,4 +1,10 @@
-"""What the last minute went into: trainers' time, and servers' load by slot.
+"""What time went into: trainers' time, and servers' load by slot.
+
+::
+
+    while a job runs    the last minute, by what processes have told of themselves
+    once it has ended   its last run, by what its events have told of trainers, and by
+                        servers' last words
 
 Processes tell sums that only grow, from zero again when another takes a place; what is
 shown is how much they have grown.
@@ -17,6 +23,7 @@ SPAN_S = 60.0
 EVERY_S = 5.0  # between two sums that are kept
 MOST_SHOWN = 12  # trainers; of more, those that wait least, and the mean of all
 MOST_CELLS = 64  # of a server; of more slots, neighbors are one
+MOST_KEPT = 1000  # trainers and servers of a run that has ended
 
 BYTES = {"gradient_bytes_sent": 0, "value_bytes_sent": 1}  # {counter of a part: place}
 
@@ -54,11 +61,67 @@ class LastMinute:
             return None
         first_s, before = then
         new = sums[name]
-        if any(b > n for b, n in zip(before, new, strict=True)):
-            return MinuteSum(new, now_s - first_s)  # another process, which began at 0
-        return MinuteSum(
-            tuple(n - b for b, n in zip(before, new, strict=True)), now_s - first_s
-        )
+        return MinuteSum(_growth(before, new), now_s - first_s)
+
+
+@final
+class WholeRun:
+    """Sums of one run by name, as its events have told them."""
+
+    def __init__(self, began_s: float = 0.0) -> None:
+        """Nothing was told yet; the run has begun at ``began_s``."""
+        self._began_s = began_s
+        self._joined: dict[str, float] = {}  # servers, whose sums were zero then
+        self._first: dict[str, float] = {}  # when each was first told
+        self._told: dict[str, tuple[float, Sums, Sums]] = {}  # {name: (when, grown, sums)}
+
+    def note_joined(self, server: str, at_s: float) -> None:
+        """A server's sums are zero at this moment."""
+        if server in self._joined or len(self._joined) < MOST_KEPT:
+            self._joined[server] = at_s
+
+    def note(self, sums: dict[str, Any], at_s: float) -> None:
+        """Take note of some.
+
+        Raises:
+            TypeError, ValueError: these are no sums.
+        """
+        for name, told in sums.items():
+            if name not in self._told and len(self._told) >= MOST_KEPT:
+                continue
+            new = tuple(map(float, told))
+            _, grown, before = self._told.get(name, (0.0, (0.0,) * len(new), new))
+            self._first.setdefault(name, at_s)
+            more = _growth(before, new)
+            grown = tuple(g + m for g, m in zip(grown, more, strict=True))
+            self._told[name] = (at_s, grown, new)
+
+    def of(self, name: str) -> MinuteSum | None:
+        """How much one has grown; None until it has been told twice."""
+        if name not in self._told:
+            return None
+        last_s, grown, _ = self._told[name]
+        lasted_s = last_s - self._first[name]
+        return MinuteSum(grown, lasted_s) if lasted_s > 0 else None
+
+    def times(self) -> dict[str, Any]:
+        """As `Loads.times`, of the whole run."""
+        shares = {name: found for name in self._told if (found := _shares(self.of(name)))}
+        return _shown(shares) | {"is_whole": True}
+
+    def servers(
+        self, processes: Sequence[ProcessStatus], ended_s: float
+    ) -> list[dict[str, Any]]:
+        """As `Loads.servers`, by the last words of servers."""
+        told = []
+        for one in processes:
+            lasted_s = ended_s - self._joined.get(one.id, self._began_s)
+            if one.role != "server" or not one.load or lasted_s <= 0:
+                continue
+            cells = [[slot.slot, slot.busy_s / lasted_s, slot.longest] for slot in one.load]
+            rates = tuple(number / lasted_s for number in bytes_of(one.counters))
+            told.append(_as_server(one.id, cells, rates))
+        return told
 
 
 @final
@@ -97,20 +160,8 @@ class Loads:
         all. The shares of one are of its last minute, and add up to 1 unless its script did
         something else.
         """
-        shares = {
-            one.id: [round(s / told.lasted_s, 4) for s in told.grown]
-            for one in processes
-            if one.spent is not None and (told := self._minute.of(one.id)) is not None
-        }
-        if not shares:
-            return {"of": {}, "number": 0}
-        shown, number = shares, len(shares)
-        if number > MOST_SHOWN:
-            order = sorted(shares, key=lambda name: shares[name][3])[:MOST_SHOWN]
-            shown = {name: shares[name] for name in shares if name in order}
-        columns = zip(*shares.values(), strict=True)
-        mean = [round(sum(column) / number, 4) for column in columns]
-        return {"of": shown, "number": number, "mean": mean}
+        told = {one.id: self._minute.of(one.id) for one in processes if one.spent}
+        return _shown({name: found for name in told if (found := _shares(told[name]))})
 
     def servers(self, processes: Sequence[ProcessStatus]) -> list[dict[str, Any]]:
         """For each server: its slots, with the share of time that they were busy.
@@ -128,15 +179,44 @@ class Loads:
             longest = max((number for _, number in self._longest[name]), default=0)
             cells.append([slot.slot, share, longest])
         told = self._minute.of(server.id)
-        rates = (0.0, 0.0) if told is None else [n / told.lasted_s for n in told.grown]
-        return {
-            "id": server.id,
-            "busy": round(max(share for _, share, _ in cells), 4),
-            "longest": max(longest for _, _, longest in cells),
-            "cells": _fewer(cells),
-            "in_per_s": round(rates[0]),
-            "out_per_s": round(rates[1]),
-        }
+        rates = (0.0, 0.0) if told is None else tuple(n / told.lasted_s for n in told.grown)
+        return _as_server(server.id, cells, rates)
+
+
+def _growth(before: Sums, new: Sums) -> Sums:
+    """How much sums have grown; all of them, if another process has begun at zero."""
+    if any(b > n for b, n in zip(before, new, strict=True)):
+        return new
+    return tuple(n - b for b, n in zip(before, new, strict=True))
+
+
+def _shares(told: MinuteSum | None) -> list[float]:
+    """Of the time that has passed; empty if that is not known."""
+    return [] if told is None else [round(s / told.lasted_s, 4) for s in told.grown]
+
+
+def _shown(shares: dict[str, list[float]]) -> dict[str, Any]:
+    """Those that are shown, how many there are, and the mean of all."""
+    if not shares:
+        return {"of": {}, "number": 0}
+    shown, number = shares, len(shares)
+    if number > MOST_SHOWN:
+        order = sorted(shares, key=lambda name: shares[name][3])[:MOST_SHOWN]
+        shown = {name: shares[name] for name in shares if name in order}
+    columns = zip(*shares.values(), strict=True)
+    mean = [round(sum(column) / number, 4) for column in columns]
+    return {"of": shown, "number": number, "mean": mean}
+
+
+def _as_server(name: str, cells: list[list[Any]], rates: Sequence[float]) -> dict[str, Any]:
+    return {
+        "id": name,
+        "busy": round(max(share for _, share, _ in cells), 4),
+        "longest": max(longest for _, _, longest in cells),
+        "cells": _fewer(cells),
+        "in_per_s": round(rates[0]),
+        "out_per_s": round(rates[1]),
+    }
 
 
 def bytes_of(counters: dict[str, int]) -> tuple[float, float]:

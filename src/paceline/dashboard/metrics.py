@@ -79,10 +79,22 @@ class Figures(NamedTuple):
 
 def exposition(figures: Figures) -> bytes:
     """The text of a scrape."""
+    return _exposed(_Job(figures))
+
+
+def exposition_of_jobs(jobs: Sequence[Figures]) -> bytes:
+    """The text of a scrape of several: each sample with a label ``job_name``.
+
+    Prometheus has a ``job`` of its own. Of trainers the sums: many jobs are no crowd.
+    """
+    return _exposed(_Jobs(jobs))
+
+
+def _exposed(collector: "_Job | _Jobs") -> bytes:
     from prometheus_client import CollectorRegistry, generate_latest  # noqa: PLC0415  (extra)
 
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(_Job(figures))
+    registry.register(collector)
     return generate_latest(registry)
 
 
@@ -94,10 +106,32 @@ class _Job:
         self._figures = figures
 
     def collect(self) -> Iterator["Metric"]:
-        return _families(self._figures)
+        return _families(self._figures, MOST_OWN)
 
 
-def _families(figures: Figures) -> Iterator["Metric"]:
+@final
+class _Jobs:
+    """The same of several jobs; a family is told once, with the samples of all."""
+
+    def __init__(self, jobs: Sequence[Figures]) -> None:
+        self._jobs = jobs
+
+    def collect(self) -> Iterator["Metric"]:
+        families: dict[str, Metric] = {}
+        for figures in self._jobs:
+            for family in _families(figures, most_own=0):
+                family.samples = [
+                    one._replace(labels={"job_name": figures.name} | one.labels)
+                    for one in family.samples
+                ]
+                if (known := families.get(family.name)) is None:
+                    families[family.name] = family
+                else:
+                    known.samples += family.samples
+        return iter(families.values())
+
+
+def _families(figures: Figures, most_own: int) -> Iterator["Metric"]:
     from prometheus_client import core  # noqa: PLC0415  (extra)
 
     def gauge(name: str, told: str, value: float) -> "Metric":
@@ -114,7 +148,7 @@ def _families(figures: Figures) -> Iterator["Metric"]:
         yield from _of_events(figures.happened, figures.waited_s)
     if figures.status is not None:
         yield from _of_job(figures.status)
-        yield from _of_processes(figures.status)
+        yield from _of_processes(figures.status, most_own)
 
 
 def _of_events(happened: Tally, waited_s: dict[str, float]) -> Iterator["Metric"]:
@@ -153,7 +187,7 @@ def _of_job(status: JobStatus) -> Iterator["Metric"]:
     )
     yield state
     for name, told, value in (
-        ("epoch", "The epoch, from 1", status.queue.epoch + 1),
+        ("epoch", "The epoch, from 1", status.epoch),
         ("records_done", "Of the whole job, that count", status.records),
         ("timeline", "Grows with each return", status.timeline),
         ("records_wanted", "Of the whole job; 0: not known", status.total_records),
@@ -215,7 +249,7 @@ def _of_counters(counters: dict[str, dict[str, int]]) -> Iterator["Metric"]:
     yield from (traffic, ages, pushes)
 
 
-def _of_processes(status: JobStatus) -> Iterator["Metric"]:
+def _of_processes(status: JobStatus, most_own: int) -> Iterator["Metric"]:
     from prometheus_client import core  # noqa: PLC0415  (extra)
 
     trainers = [one for one in status.processes if one.role == "trainer"]
@@ -227,19 +261,19 @@ def _of_processes(status: JobStatus) -> Iterator["Metric"]:
     clocks = core.GaugeMetricFamily(
         "paceline_clock_steps", "Steps a trainer has finished", labels=("trainer",)
     )
-    shown = trainers if len(trainers) <= MOST_OWN else []
+    shown = trainers if len(trainers) <= most_own else []
     for one in shown:
         records.add_metric((one.id,), one.records)
         clocks.add_metric((one.id,), one.clock)
     if not shown:
         records.add_metric(("all",), sum(one.records for one in trainers))
     yield from (records, clocks)
-    yield from _of_times(trainers)
+    yield from _of_times(trainers, most_own)
     yield from _of_servers([one for one in status.processes if one.role == "server"])
     yield from _of_members(status.processes)
 
 
-def _of_times(trainers: Sequence[ProcessStatus]) -> Iterator["Metric"]:
+def _of_times(trainers: Sequence[ProcessStatus], most_own: int) -> Iterator["Metric"]:
     from prometheus_client import core  # noqa: PLC0415  (extra)
 
     spent = core.CounterMetricFamily(
@@ -248,7 +282,7 @@ def _of_times(trainers: Sequence[ProcessStatus]) -> Iterator["Metric"]:
         labels=("trainer", "spent_on"),
     )
     told = {one.id: one.spent for one in trainers if one.spent is not None}
-    if len(told) > MOST_OWN:
+    if len(told) > most_own:
         told = {"all": SpentTime(*map(sum, zip(*told.values(), strict=True)))}
     for trainer, seconds in told.items():
         for name, number in seconds._asdict().items():

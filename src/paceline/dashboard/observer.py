@@ -4,10 +4,12 @@
 
     a thread asks    how does the job stand; it may wait for an answer
     a thread tells   reads the events, and makes a beat: the picture as JSON, for all pages
+    a thread foresees  forecasts the job now and then, which takes some tenths of a second
 
 The coordinator hears one question a second, however many pages are open.
 
-Waits: two threads of its own, for the coordinator (with a bound) and for the file system.
+Waits: threads of its own, for the coordinator (with a bound), for the file system, and for
+the next forecast.
 """
 
 import threading
@@ -18,6 +20,8 @@ from typing import Any, NamedTuple, final
 import msgspec
 
 from paceline.dashboard.asks import JobAsks
+from paceline.dashboard.foreseen import foresee
+from paceline.dashboard.lanes import UNREAD
 from paceline.dashboard.metrics import exposition
 from paceline.dashboard.picture import Picture
 from paceline.errors import PacelineError, UsageError
@@ -39,6 +43,7 @@ EVERY_S = 1.0
 LOOK_EVERY_S = 0.2
 SILENT_S = 0.5  # an answer takes milliseconds
 CLOSE_S = 6.0  # longer than an answer is waited for
+FORESEE_EVERY_S = 15.0
 
 STRANGE = (ArithmeticError, AttributeError, KeyError, TypeError, ValueError)  # of events
 
@@ -76,7 +81,10 @@ class Observer:
         self._beat = PageBeat(0, b"{}")
         self._threads = [
             threading.Thread(target=run, name=f"paceline-{name}", daemon=True)
-            for run, name in ((self._ask, "asking"), (self._tell, "telling"))
+            for run, name in (
+                *((self._ask, "asking"), (self._tell, "telling")),
+                (self._foresee, "foreseeing"),
+            )
         ]
 
     def start(self) -> None:
@@ -146,6 +154,22 @@ class Observer:
             self._picture.note_status(status, self._clock.now_s())
         self._asked_s = None
 
+    def foresee(self) -> None:
+        """Forecast the job as it is known: a part of the next beat."""
+        with self._lock:
+            measured = self._picture.measured()
+        told = {} if measured is None else foresee(measured)
+        with self._lock:
+            self._picture.note_foreseen(told)
+
+    def _foresee(self) -> None:
+        was_over = False  # it was the last time, and is forecast once then
+        while not self._stop.wait(FORESEE_EVERY_S):
+            if not (was_over and self.is_over):
+                was_over = self.is_over
+                with suppress(*STRANGE):
+                    self.foresee()
+
     def _ask(self) -> None:
         while not self._stop.is_set():
             if self.is_over:  # it may be resumed
@@ -156,14 +180,7 @@ class Observer:
             self._stop.wait(EVERY_S)
 
     def _status(self) -> JobStatus:
-        running = running_job(self._job, self._clock)
-        if running is None:
-            raise UsageError(f"{shown_name(self._job)} holds no job that runs")
-        answer = call_running(running, OBSERVER, AskStatus(), Wires.observe, self._clock)
-        if isinstance(answer, JobStatus):
-            return answer
-        told = answer.text if isinstance(answer, Refusal) else f"got {answer}"
-        raise UsageError(f"{shown_name(self._job)} does not say how it stands: {told}")
+        return ask_status(self._job, self._clock)
 
     def _tell(self) -> None:
         while not self._stop.is_set():
@@ -187,6 +204,9 @@ class Observer:
 
     def _read_events(self) -> None:
         while self._tail is not None and (events := self._tail.read()):
+            if self._tail.has_gap:
+                self._tail.has_gap = False
+                events.insert(0, {"t": events[0].get("t"), "event": UNREAD})
             with self._lock:
                 for event in events:
                     with suppress(*STRANGE):
@@ -206,3 +226,20 @@ class Observer:
                 else:
                     self._picture.note_end(summary, status)
             self._summary = summary
+
+
+def ask_status(job: JobDir | JobDoor, clock: Clock) -> JobStatus:
+    """How a job says it stands.
+
+    Raises:
+        UsageError: there is no job that runs.
+        TransportError: it does not answer.
+    """
+    running = running_job(job, clock)
+    if running is None:
+        raise UsageError(f"{shown_name(job)} holds no job that runs")
+    answer = call_running(running, OBSERVER, AskStatus(), Wires.observe, clock)
+    if isinstance(answer, JobStatus):
+        return answer
+    told = answer.text if isinstance(answer, Refusal) else f"got {answer}"
+    raise UsageError(f"{shown_name(job)} does not say how it stands: {told}")

@@ -15,8 +15,9 @@ from collections.abc import Sequence
 from typing import Any, final
 
 from paceline.config import SSP, parse_pace
+from paceline.dashboard.foreseen import MeasuredJob, Past
 from paceline.dashboard.lanes import Lanes
-from paceline.dashboard.loads import Loads, hosts_of
+from paceline.dashboard.loads import Loads, WholeRun, bytes_of, hosts_of
 from paceline.dashboard.metrics import Figures, Tally
 from paceline.dashboard.rounds import LastRounds
 from paceline.dashboard.series import Series
@@ -44,7 +45,9 @@ class Picture:
         self._lanes, self._rounds = Lanes(), LastRounds()
         self._tally = Tally()
         self._curves: dict[str, Series] = {}  # {name: points}
-        self._rate, self._loads = Rate(), Loads()
+        self._rate, self._loads, self._run = Rate(), Loads(), WholeRun()
+        self._past = Past()
+        self._foreseen: Facts = {}
         self._start_t: float | None = None
         self._at_s = 0.0  # of the last event
         self._now_s = 0.0  # of the last look, or event
@@ -71,14 +74,18 @@ class Picture:
         self._at_s = max(self._at_s, t - self._start_t)  # clocks may be set back
         self._lanes.add(self._at_s, event)
         self._tally.add(event)
+        self._past.note(event)
         if name == "progress":
             self._note_progress(event)
+            self._run.note(event.get("spent", {}), self._at_s)
         elif name == "log":
             for metric, value in event["numbers"].items():
                 if value is not None:
                     self._curve(str(metric), float(value), SMOOTHED_S)
         elif name == "RoundCommitted":
             self._rounds.add(self._at_s, event)
+        elif name == "ServerJoined":
+            self._run.note_joined(str(event["server"]), self._at_s)
         else:
             self._note_course(name)
 
@@ -109,6 +116,35 @@ class Picture:
         if self._ended is not None:
             self._ended = self._status = self._heard_s = self._progress = None
             self._unheard, self._rate, self._loads = "", Rate(), Loads()
+            self._foreseen = {}
+
+    def note_foreseen(self, told: Facts) -> None:
+        """A forecast of this job was made; see `foresee`."""
+        self._foreseen = told
+
+    def measured(self) -> MeasuredJob | None:
+        """What a forecast of this job starts from; None: too little is known."""
+        status, ended = self._status, self._ended
+        if status is None:
+            return None
+        trainers = [p.id for p in status.processes if p.role == "trainer" and p.spent]
+        servers = [p for p in status.processes if p.role == "server"]
+        times = self._loads.times(status.processes) if ended is None else self._run.times()
+        batches = status.records / max(1, self._past.batch_size)
+        if "mean" not in times or batches < 1:
+            return None
+        read, compute, *waits = times["mean"]
+        rate = self._rate.per_second() if ended is None else ended["records_per_second"]
+        return MeasuredJob(
+            pace=status.pace,
+            trainers=len(trainers) if ended is None else self._past.trainers,
+            servers=len(servers),
+            batch_size=self._past.batch_size,
+            pushed_bytes=round(sum(bytes_of(p.counters)[0] for p in servers) / batches),
+            rate=rate or 0.0,
+            shares=(read + compute, waits[0], waits[1]),
+            computed=self._past.computed(trainers if ended is None else None),
+        )
 
     @property
     def is_over(self) -> bool:
@@ -124,8 +160,8 @@ class Picture:
         on while nothing happens; one that is over, or was never heard of, ends with its
         last event.
         """
-        status = self._status
-        lives = status is not None and self._ended is None
+        status, is_over = self._status, self._ended is not None
+        lives = status is not None and not is_over
         if wall_t is not None and self._start_t is not None and lives:
             self._now_s = max(self._now_s, wall_t - self._start_t)
         if self._heard_s is None:
@@ -138,9 +174,10 @@ class Picture:
             "rounds": self._rounds.as_list(),
             "straggler": None if self._ended else self._straggler(),
             "roles": _roles(processes),
-            "times": self._loads.times(processes),
-            "servers": self._loads.servers(processes),
+            "times": self._run.times() if is_over else self._loads.times(processes),
+            "servers": self._servers(processes),
             "hosts": hosts_of(processes),
+            "foreseen": self._foreseen,
             "more_roles": max(0, len(processes) - MOST_ROLES),
             "clocks": _clocks(processes, "" if status is None else status.pace),
             "lanes": self._lanes.as_list(),
@@ -167,6 +204,11 @@ class Picture:
         waited_s = dict(self._rounds.lost_s)
         return Figures(self._name, self._status, is_silent, self.is_over, tally, waited_s)
 
+    def _servers(self, processes: Sequence[ProcessStatus]) -> list[Facts]:
+        if self._ended is None or self._status is None:
+            return self._loads.servers(processes)
+        return self._run.servers(self._status.processes, self._at_s)
+
     def _straggler(self) -> Facts | None:
         """With whether the pace waits for it: one with backups does not."""
         told = self._rounds.straggler(max(self._at_s, self._now_s))
@@ -180,6 +222,7 @@ class Picture:
             self._rounds.clear()
         elif name == "RunBegun":
             self._rounds.clear()
+            self._run = WholeRun(self._at_s)
             self.note_begun_again()
         elif name == "closed":
             self._lanes.close(self._at_s)
@@ -213,7 +256,7 @@ class Picture:
                 "pace": status.pace,
                 "changing": status.changing,
                 "trouble": None if status.trouble is None else status.trouble.text,
-                "epoch": status.queue.epoch + 1,
+                "epoch": status.epoch,
                 "records": done,
                 "total": total,
                 "rate": round(rate, 1),

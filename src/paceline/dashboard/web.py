@@ -8,6 +8,13 @@
     /word     what the page says along with what it asks for; none behind a proxy
     /ask      by POST: the job is to change (`JobAsks`)
 
+Of a folder of jobs:
+
+::
+
+    /            the list;  /beats, /metrics  its own
+    /job/NAME/   all of the above, of one of them
+
 Waits: the main thread, until it is told to stop.
 """
 
@@ -18,11 +25,13 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from importlib import resources
 from typing import TYPE_CHECKING, Any, NamedTuple, final
+from urllib.parse import quote
 
 import msgspec
 
 from paceline.dashboard.asks import MOST_BYTES, JobAsks, parse_ask
 from paceline.dashboard.door import HEADERS, WORD, PageDoor, PageVisit, VisitError
+from paceline.dashboard.jobs import Jobs
 from paceline.dashboard.observer import Known, Observer
 from paceline.errors import PacelineError, UsageError
 
@@ -30,22 +39,31 @@ if TYPE_CHECKING:
     from starlette.applications import Starlette
     from starlette.requests import Request
     from starlette.responses import Response
-    from starlette.routing import Route
+    from starlette.routing import BaseRoute, Route
     from starlette.types import ASGIApp, Receive, Scope, Send
 
-FILES = {  # {path: (file, type)}
-    "/": ("page.html", "text/html; charset=utf-8"),
+_HTML, _CSS = "text/html; charset=utf-8", "text/css; charset=utf-8"
+_JS = "text/javascript; charset=utf-8"
+_BOTH = {
     "/icon.svg": ("icon.svg", "image/svg+xml"),
-    "/page.css": ("page.css", "text/css; charset=utf-8"),
-    "/panels.js": ("panels.js", "text/javascript; charset=utf-8"),
-    "/page.js": ("page.js", "text/javascript; charset=utf-8"),
-    "/ask.js": ("ask.js", "text/javascript; charset=utf-8"),
-    "/uplot.css": ("uplot.css", "text/css; charset=utf-8"),
-    "/uplot.js": ("uplot.js", "text/javascript; charset=utf-8"),
+    "/page.css": ("page.css", _CSS),
+    "/words.js": ("words.js", _JS),
 }
+FILES = {  # {path: (file, type)}
+    "/": ("page.html", _HTML),
+    **_BOTH,
+    "/panels.js": ("panels.js", _JS),
+    "/page.js": ("page.js", _JS),
+    "/ask.js": ("ask.js", _JS),
+    "/uplot.css": ("uplot.css", _CSS),
+    "/uplot.js": ("uplot.js", _JS),
+}
+LIST_FILES = {"/": ("jobs.html", _HTML), **_BOTH, "/jobs.js": ("jobs.js", _JS)}
 METRICS = "text/plain; version=0.0.4; charset=utf-8"
 LOOPBACK = "127.0.0.1"
 _ASKS = '<script src="ask.js"></script>\n'
+_IS_ONE = '<nav id="among" hidden>'
+_IS_ONE_OF_MANY = '<nav id="among">'
 _ICON = '<link rel="icon" href="icon.svg" type="image/svg+xml">\n'
 # A redirect would still come from the other page, and so have no strict cookie.
 _ONWARD = '<!doctype html><meta http-equiv="refresh" content="0;url=./">'
@@ -91,15 +109,19 @@ def open_dashboard(
     return Opened(taken, door)
 
 
-def serve(opened: Opened, observer: Observer) -> None:
-    """Answer visits until SIGINT or SIGTERM."""
+def serve(opened: Opened, shown: Observer | Jobs) -> None:
+    """Answer visits of a job, or of several, until SIGINT or SIGTERM."""
     import uvicorn  # noqa: PLC0415  (an extra)
 
     def is_stopping() -> bool:
         return server.should_exit
 
+    if isinstance(shown, Jobs):
+        app = list_app_of(shown, opened.door, is_stopping)
+    else:
+        app = app_of(shown, opened.door, is_stopping)
     config = uvicorn.Config(
-        Doorkeeper(app_of(observer, opened.door, is_stopping), opened.door),
+        Doorkeeper(app, opened.door),
         log_level="error",
         access_log=False,
         lifespan="off",
@@ -112,44 +134,118 @@ def serve(opened: Opened, observer: Observer) -> None:
 
 
 def app_of(
-    observer: Observer, door: PageDoor, is_stopping: Callable[[], bool]
+    observer: Observer,
+    door: PageDoor,
+    is_stopping: Callable[[], bool],
+    *,
+    is_one_of_many: bool = False,
 ) -> "Starlette":
-    """The pages of an observer; streams end once ``is_stopping``."""
-    from starlette.applications import Starlette  # noqa: PLC0415  (an extra)
-    from starlette.responses import Response, StreamingResponse  # noqa: PLC0415
-    from starlette.routing import Route  # noqa: PLC0415
+    """The pages of an observer; streams end once ``is_stopping``.
 
-    async def stream() -> AsyncIterator[bytes]:
+    ``is_one_of_many``: there is a list two paths above, to which the page leads back.
+    """
+    from starlette.applications import Starlette  # noqa: PLC0415  (an extra)
+
+    def told() -> Callable[[], bytes | None]:
         known: Known = {}
         last = 0
-        while not is_stopping():
+
+        def told_next() -> bytes | None:
+            nonlocal last
             beat = observer.beat
-            if beat.number != last:
-                last = beat.number
-                curves = msgspec.json.encode(observer.curves(known))
-                told = b'{"now":' + beat.now + b',"curves":' + curves + b"}"
-                yield b"event: beat\ndata: " + told + b"\n\n"
+            if beat.number == last:
+                return None
+            last = beat.number
+            curves = msgspec.json.encode(observer.curves(known))
+            return b'{"now":' + beat.now + b',"curves":' + curves + b"}"
+
+        return told_next
+
+    routes = _routes(FILES, told, observer.metrics, is_stopping)
+    if is_one_of_many:
+        routes.insert(0, _file_route("/", *FILES["/"], _IS_ONE, _IS_ONE_OF_MANY))
+    if door.may_ask:
+        routes += asking(observer.asks, door)
+    return Starlette(routes=routes)
+
+
+def list_app_of(jobs: Jobs, door: PageDoor, is_stopping: Callable[[], bool]) -> "Starlette":
+    """The list of jobs, and below it the pages of each."""
+    from starlette.applications import Starlette  # noqa: PLC0415  (an extra)
+    from starlette.responses import PlainTextResponse  # noqa: PLC0415
+    from starlette.routing import Mount  # noqa: PLC0415
+
+    def told() -> Callable[[], bytes | None]:
+        last_t, last = 0.0, b""
+
+        def told_next() -> bytes | None:
+            nonlocal last_t, last
+            beat = jobs.beat
+            if beat.t == last_t:
+                return None
+            is_known, last_t, last = beat.told is last, beat.t, beat.told
+            jobs_told = b"null" if is_known else beat.told
+            return b'{"t":' + str(beat.t).encode() + b',"jobs":' + jobs_told + b"}"
+
+        return told_next
+
+    async def job(scope: "Scope", receive: "Receive", send: "Send") -> None:
+        try:
+            visited = jobs.enter(scope["path_params"]["name"])
+        except VisitError as refused:
+            answer = PlainTextResponse(str(refused), refused.status)
+            await answer(scope, receive, send)
+            return
+        try:
+            if visited.app is None:
+                visited.app = app_of(
+                    visited.observer, door, is_stopping, is_one_of_many=True
+                )
+            await visited.app(scope, receive, send)
+        finally:
+            jobs.leave(visited)
+
+    routes = _routes(LIST_FILES, told, jobs.metrics, is_stopping)
+    return Starlette(routes=[*routes, Mount("/job/{name}", job)])
+
+
+def _routes(
+    files: dict[str, tuple[str, str]],
+    told: Callable[[], Callable[[], bytes | None]],
+    metrics: Callable[[], bytes],
+    is_stopping: Callable[[], bool],
+) -> "list[BaseRoute]":
+    """Files, figures, and a stream of what is ``told``: None until there is more."""
+    from starlette.responses import Response, StreamingResponse  # noqa: PLC0415
+    from starlette.routing import Route  # noqa: PLC0415  (an extra)
+
+    async def stream() -> AsyncIterator[bytes]:
+        told_next = told()
+        while not is_stopping():
+            if (beat := told_next()) is not None:
+                yield b"event: beat\ndata: " + beat + b"\n\n"
             await asyncio.sleep(LOOK_S)
 
     async def beats(_: "Request") -> "Response":
         return StreamingResponse(stream(), media_type="text/event-stream")
 
-    def metrics(_: "Request") -> "Response":
-        return Response(observer.metrics(), media_type=METRICS)
+    def figures(_: "Request") -> "Response":
+        return Response(metrics(), media_type=METRICS)
 
-    def page(name: str, kind: str) -> Callable[["Request"], "Response"]:
-        body = _file(name)
+    routes: list[BaseRoute] = [_file_route(path, *file) for path, file in files.items()]
+    return [*routes, Route("/beats", beats), Route("/metrics", figures)]
 
-        def answer(_: "Request") -> "Response":
-            return Response(body, media_type=kind)
 
-        return answer
+def _file_route(path: str, name: str, kind: str, old: str = "", new: str = "") -> "Route":
+    from starlette.responses import Response  # noqa: PLC0415
+    from starlette.routing import Route  # noqa: PLC0415  (an extra)
 
-    routes = [Route(path, page(*file)) for path, file in FILES.items()]
-    routes += [Route("/beats", beats), Route("/metrics", metrics)]
-    if door.may_ask:
-        routes += asking(observer.asks, door)
-    return Starlette(routes=routes)
+    body = _file(name).replace(old.encode(), new.encode()) if old else _file(name)
+
+    def answer(_: "Request") -> "Response":
+        return Response(body, media_type=kind)
+
+    return Route(path, answer)
 
 
 def asking(asks: JobAsks, door: PageDoor) -> "list[Route]":
@@ -207,7 +303,7 @@ class Doorkeeper:
         try:
             visit, door = self._visit(request), self._door
             if door.admit(visit):
-                same = request.url.path.rpartition("/")[2]  # also below a proxy's path
+                same = quote(scope["path"].rpartition("/")[2])  # also below a proxy's path
                 opened: Response = RedirectResponse(f"./{same}", 303)
                 if visit.is_link:
                     opened = HTMLResponse(_ONWARD)
@@ -249,7 +345,8 @@ def report_of(observer: Observer) -> str:
     if not observer.is_over:
         with suppress(PacelineError):  # the picture tells it
             observer.ask()
-        observer.look()
+    observer.foresee()
+    observer.look()
     curves = msgspec.json.encode(observer.curves({}))
     told = b'{"now":' + observer.beat.now + b',"curves":' + curves + b"}"
     data = told.decode().replace("<", "\\u003c")  # nothing in it ends the element
@@ -259,7 +356,7 @@ def report_of(observer: Observer) -> str:
         link = f'<link rel="stylesheet" href="{name}">'
         page = page.replace(link, f"<style>\n{_file(name).decode()}</style>")
     saved = f'<script id="picture" type="application/json">{data}</script>\n'
-    for name in ("uplot.js", "panels.js", "page.js"):
+    for name in ("uplot.js", "words.js", "panels.js", "page.js"):
         script = f'<script src="{name}"></script>'
         page = page.replace(script, f"{saved}<script>\n{_file(name).decode()}</script>")
         saved = ""

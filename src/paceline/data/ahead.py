@@ -33,7 +33,6 @@ from typing import Any, NamedTuple, final
 
 import numpy as np
 import torch
-from torch.multiprocessing import _prctl_pr_set_pdeathsig  # type: ignore[attr-defined]
 
 from paceline.data.source import Records, Source
 from paceline.errors import BatchUnreadable, describe_error
@@ -158,7 +157,7 @@ _source: list[Source] = []  # what this process reads, if it is one that reads
 
 
 def _begin(source: Source, parent: int) -> None:
-    _prctl_pr_set_pdeathsig(signal.SIGKILL)
+    torch.multiprocessing._prctl_pr_set_pdeathsig(signal.SIGKILL)  # type: ignore[attr-defined]
     if os.getppid() != parent:
         os._exit(1)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the trainer decides what it means

@@ -17,9 +17,10 @@
 Pure.
 """
 
+import contextlib
 import itertools
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple, final
 
 import msgspec
@@ -70,24 +71,37 @@ def fit(lines: Iterable[bytes], where: str) -> Fitted:
     Raises:
         UsageError: no line tells how long batches took.
     """
-    found: dict[str, list[_Line]] = {}  # {trainer: its lines}
-    lives, pauses = _Lives(), _Pauses()
-    for line in lines:
-        try:
-            event = msgspec.json.decode(line, type=dict[str, Any])
-            lives.note(event)
-            if event["event"] == "computed":
-                told = pauses.without(_line(event))
-                found.setdefault(str(event["trainer"]), []).append(told)
-        except (msgspec.DecodeError, KeyError, TypeError, ValueError, UsageError):
-            continue
-    if not found:
+    fitted = fit_events(_events(lines))
+    if fitted is None:
         raise UsageError(
             f"--fit: {where} does not tell how long batches took: expected lines "
             f"'computed', which a trainer writes every ten seconds and when it ends"
         )
+    return fitted
+
+
+def fit_events(events: Iterable[dict[str, Any]]) -> Fitted | None:
+    """The same of events; None: none tells how long batches took."""
+    found: dict[str, list[_Line]] = {}  # {trainer: its lines}
+    lives, pauses = _Lives(), _Pauses()
+    for event in events:
+        try:
+            lives.note(event)
+            if event["event"] == "computed":
+                told = pauses.without(_line(event))
+                found.setdefault(str(event["trainer"]), []).append(told)
+        except (KeyError, TypeError, ValueError, UsageError):
+            continue
+    if not found:
+        return None
     compute = Measured(tuple(_joined(told) for _, told in sorted(found.items())))
     return Fitted(compute, pauses.model(), lives.model())
+
+
+def _events(lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
+    for line in lines:
+        with contextlib.suppress(msgspec.DecodeError):
+            yield msgspec.json.decode(line, type=dict[str, Any])
 
 
 @final

@@ -52,7 +52,7 @@ from paceline.launch.supervise import (
     Start,
     Supervision,
 )
-from paceline.machine import machine_name
+from paceline.machine import machine_name, num_cores
 from paceline.store.journal import wait_until_free
 from paceline.timing import Clock, Deadline
 from paceline.transport.address import TcpListening
@@ -199,7 +199,7 @@ class _Ground(NamedTuple):
 
     def threads(self, trainers: int) -> int:
         """Of a trainer, where so many are on this machine."""
-        cores = len(os.sched_getaffinity(0))
+        cores = num_cores()
         return trainer_threads(cores, trainers * self.run.config.ranks_per_trainer)
 
     def command(self, role: str, trainers: int) -> Command:

@@ -33,8 +33,9 @@ from paceline.launch.embedded import EmbeddedJob
 from paceline.launch.job import JobDir, UserScript, resume_command
 from paceline.launch.local import LocalRun, describe_run
 from paceline.launch.parting import TOLD, Act, Parting
-from paceline.launch.processes import Signals
+from paceline.launch.processes import Signals, send_to_main
 from paceline.launch.supervise import LEAVE_S, NOT_SAVED, SAVE_S
+from paceline.machine import lacking
 from paceline.messages.watching import JobStatus
 from paceline.params.rows import modules_of_rules
 from paceline.timing import SystemClock
@@ -196,7 +197,8 @@ class OwnJob:
             # A server of a run is not in the script's process: what it imports is named.
             plugins = [name for name in modules_of_rules() if name != "__main__"]
             command = resume_command(path, script.named, arguments, plugins)
-            self._say(f"go on with: {command}")
+            where = ", on Linux" if lacking() else ""
+            self._say(f"go on with{where}: {command}")
 
     # ------------------------------------------------------------ while the script runs
 
@@ -250,9 +252,7 @@ class OwnJob:
             calls = self._membership.calls
             came = self._signals.wait(AGAIN_S if calls.is_late else LOOK_EVERY_S)
             if calls.is_late:
-                main = threading.main_thread().ident
-                assert main is not None
-                signal.pthread_kill(main, signal.SIGINT)
+                send_to_main(signal.SIGINT)
             now = self._clock.now_s()
             try:
                 if came:
@@ -319,8 +319,9 @@ def to_catch() -> list[signal.Signals]:
     usual = {
         signal.SIGINT: signal.default_int_handler,
         signal.SIGTERM: signal.SIG_DFL,
-        signal.SIGHUP: signal.SIG_DFL,
     }
+    if hasattr(signal, "SIGHUP"):  # Windows closes a terminal otherwise
+        usual[signal.SIGHUP] = signal.SIG_DFL
     return [
         number for number, before in usual.items() if signal.getsignal(number) == before
     ]

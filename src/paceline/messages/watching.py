@@ -172,7 +172,7 @@ class JobStatus(Message, frozen=True):
     not train. ``resumed`` says where this run went on, if it did and the coordinator has
     not begun again since.
     ``trouble``: what cannot be written just now; ``events_lost``: happenings that
-    ``events.jsonl`` lacks.
+    ``events.jsonl`` lacks. ``has_trainers``: some trainer has called `paceline.connect`.
     """
 
     state: str
@@ -201,3 +201,11 @@ class JobStatus(Message, frozen=True):
     resumed: Resumed | None = None
     trouble: Trouble | None = None
     events_lost: int = 0
+    has_trainers: bool = True
+
+    @property
+    def epoch(self) -> int:
+        """Which epoch of the job it is, from 1, over all loops; between two, the last."""
+        queue = self.queue
+        is_begun = queue.todo or queue.pending or queue.done or queue.failed
+        return self.epochs + 1 if is_begun else max(1, self.epochs)

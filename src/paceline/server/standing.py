@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Final, final
 
-from paceline.errors import RuleFailed
+from paceline.errors import HyperDiffers, RuleFailed
 from paceline.failpoints import failpoint
 from paceline.messages.server import (
     CommitRound,
@@ -104,13 +104,13 @@ class ServerCore:
     def fail(self, error: Exception) -> None:
         """Numbers could not follow a decision: nothing more may be answered.
 
-        Where a rule of the user's own has failed, it would at a server in the place of this
-        one, too: the server stays, and says so to all who ask.
+        What the user's script is the reason of would fail at a server in the place of this
+        one, too: this one stays, and says so to all who ask.
         """
         logger.critical("%s cannot go on: %s", self.server, error, exc_info=error)
         if self.failure is None:
             self.failure = f"{self.server} cannot go on: {str(error) or repr(error)}"
-            self.is_broken = isinstance(error, RuleFailed)
+            self.is_broken = isinstance(error, HyperDiffers | RuleFailed)
         if not self.is_broken:
             self.over.set()
 
@@ -142,8 +142,7 @@ class ServerCore:
     def commit_round(self, order: CommitRound) -> None:
         """Apply a round as one update; again, it changes nothing.
 
-        Raises:
-            JobFailed: contributors have different hyper-parameters.
+        Where contributors have different hyper-parameters, the job has failed.
         """
         failpoint("server.before_commit")
         part = order.part
@@ -157,9 +156,13 @@ class ServerCore:
             for incarnation in decision.dropped:
                 del self.prepared[part, incarnation]
             follow = slots.layouts[part].has_followers()
-            hyper = agreed_hyper(
-                order, contributed, may_differ=decision.may_differ, rows_follow=follow
-            )
+            try:
+                hyper = agreed_hyper(
+                    order, contributed, may_differ=decision.may_differ, rows_follow=follow
+                )
+            except HyperDiffers as error:
+                self.fail(error)
+                return
             actions = slots.actions.applying_round(part, contributed, hyper, decision.rate)
             applied = functools.partial(slots.lent[part].applied, order.round)
             run = slots.line_up(actions, applied, changed=(part,))

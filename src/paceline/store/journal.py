@@ -29,7 +29,6 @@ Waits: for the disk, in every method. One thread at a time, any thread.
 """
 
 import contextlib
-import fcntl
 import os
 import sqlite3
 import struct
@@ -42,6 +41,7 @@ import xxhash
 
 from paceline.errors import JournalCorrupt, StoreError, StoreFull, why_full
 from paceline.failpoints import failpoint
+from paceline.machine import AS_BYTES, hold_file
 from paceline.timing import Deadline
 
 FORMAT = 3
@@ -289,19 +289,19 @@ def _lock(path: Path) -> int:
     """Become the only opener of ``path``; the descriptor that holds the lock."""
     lock_path = Path(f"{path}.lock")
     try:
-        descriptor = os.open(lock_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        descriptor = os.open(lock_path, os.O_RDWR | os.O_CREAT | AS_BYTES, 0o600)
     except OSError as error:
         said = f"{lock_path}: cannot make the journal's lock: {error}"
         if (why := why_full(error)) is not None:
             raise StoreFull(said, str(path.parent), why) from error
         raise StoreError(said) from error
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        hold_file(descriptor)
         os.truncate(descriptor, 0)
         with contextlib.suppress(OSError):  # a full disk: it only tells whose it is
             os.write(descriptor, b"%d\n" % os.getpid())
     except OSError as error:
-        holder = os.pread(descriptor, 32, 0).decode(errors="replace").strip() or "unknown"
+        holder = os.read(descriptor, 32).decode(errors="replace").strip() or "unknown"
         os.close(descriptor)
         if not isinstance(error, BlockingIOError):
             raise StoreError(f"{lock_path}: cannot lock the journal: {error}") from error

@@ -24,6 +24,7 @@ from pathlib import Path
 
 from paceline.errors import USAGE_EXIT_CODE, PacelineError, UsageError
 from paceline.launch.job import JobDir
+from paceline.machine import AS_BYTES, NO_LINK
 from paceline.timing import Deadline, SystemClock
 from paceline.trackers.following import Followed, TrackedJob
 from paceline.trackers.mark import MarkFile
@@ -35,7 +36,7 @@ TELL_S = 1.0  # a wait that is longer is told
 LOOK_EVERY_S = 0.2
 OVER = b"over\n"  # what children hear at the end of the run
 _QUIET = ("-W", "ignore::RuntimeWarning:runpy")  # the face of the room has loaded it, too
-_LOG_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
+_LOG_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_APPEND | AS_BYTES | NO_LINK
 
 
 @contextlib.contextmanager

@@ -8,7 +8,6 @@ Waits: for the file system only.
 """
 
 import contextlib
-import fcntl
 import os
 from collections.abc import Iterator
 from typing import final
@@ -18,12 +17,13 @@ import xxhash
 
 from paceline.errors import StoreError, UsageError
 from paceline.launch.job import JobDir, write_whole
+from paceline.machine import AS_BYTES, NO_LINK, hold_file
 from paceline.trackers.points import ReaderState
 from paceline.trackers.tracker import Kept
 from paceline.watch.tail import LogPlace
 
 FOLDER = "trackers"  # of a job folder
-_LOCK_FLAGS = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+_LOCK_FLAGS = os.O_RDWR | os.O_CREAT | AS_BYTES | NO_LINK
 
 
 class TrackMark(msgspec.Struct, frozen=True):
@@ -61,7 +61,7 @@ class MarkFile:
             ) from error
         try:
             try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                hold_file(descriptor)
             except BlockingIOError:
                 raise UsageError(
                     f"another process tracks this job there already (it holds {lock})"

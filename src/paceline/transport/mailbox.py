@@ -19,7 +19,6 @@ none, everything goes through the socket.
 Waits: as the function that offers a mailbox does. Any thread may call.
 """
 
-import fcntl
 import mmap
 import os
 import threading
@@ -30,12 +29,11 @@ import msgspec
 
 from paceline.errors import FrameRefused
 from paceline.transport.frames import ByteArray, InMailbox, Limits, Room, byte_array, spread
-from paceline.transport.shared_memory import sealed_memory
+from paceline.transport.shared_memory import STAYS_AS_LONG, sealed_memory, seals_of
 
 # What is smaller travels as fast in the frame.
 LEAST_BYTES = 16 << 10
 _ROUNDS_UP_TO = 1 << 26
-_SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
 
 
 class MailboxOffer(msgspec.Struct, frozen=True, tag="Offer"):  # as it is called on the wire
@@ -59,7 +57,7 @@ class Outgoing:
         """
         self.num_bytes = -(-num_bytes // _ROUNDS_UP_TO) * _ROUNDS_UP_TO
         # The descriptor is there until `close`.
-        self.fd, self._memory = sealed_memory(self.num_bytes, _SEALS)
+        self.fd, self._memory = sealed_memory(self.num_bytes, STAYS_AS_LONG)
         self._lock = threading.Lock()  # guards the four fields below
         self._taken: dict[int, int] = {}  # {request id, < 0 a pen's: behind its last byte}
         self._pens: dict[int, tuple[int, int]] = {}  # {pen: where it begins and ends}
@@ -153,9 +151,13 @@ class Incoming:
             FrameRefused: it is none that stays as it is, or of another size.
         """
         try:
-            seals = fcntl.fcntl(fd, fcntl.F_GET_SEALS)
+            seals = seals_of(fd)
             size = os.fstat(fd).st_size
-            if seals & _SEALS != _SEALS or size != offer.num_bytes or size == 0:
+            if (
+                seals & STAYS_AS_LONG != STAYS_AS_LONG
+                or size != offer.num_bytes
+                or size == 0
+            ):
                 raise FrameRefused(
                     f"expected a sealed file of {offer.num_bytes} bytes as a mailbox, got "
                     f"one of {size} bytes with the seals {seals:#x}"

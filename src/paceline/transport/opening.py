@@ -5,6 +5,7 @@ import secrets
 import msgspec
 
 from paceline.errors import UsageError
+from paceline.machine import require_linux
 from paceline.timing import Clock, Deadline
 from paceline.transport.address import (
     InProcessAddress,
@@ -58,11 +59,12 @@ def connect(
             speaks TLS, or sends checksums, and the other does not.
         HandshakeRefused: it is another role's, is full, or is none of ours at all.
         DeadlineExceeded: the listener does not answer.
-        UsageError: the address is none, or needs a secret.
+        UsageError: the address is none, needs a secret, or what this system lacks.
     """
     where = parse_address(address)
     if isinstance(where, InProcessAddress):
         return connect_inprocess(address, hello, reply_type, limits, clock, timeout_s)
+    require_linux(f"a connection to {address}", "")
     requests = OpenRequests(reply_type)
     deadline = Deadline(clock, timeout_s)
     way: Way = "local"
@@ -94,7 +96,8 @@ def listen(
 
     Raises:
         UsageError: the address cannot be taken, or needs a secret that ``hello_check``
-            does not have, or TLS, for which a library is missing.
+            does not have, or TLS, for which a library is missing; or this system lacks
+            what it is made of.
     """
     where = parse_listening(address)
     if isinstance(where, InProcessAddress):
@@ -105,6 +108,7 @@ def listen(
             request_type=request_type,
             limits=limits,
         )
+    require_linux(f"to listen at {address}", "")
     door: Door
     if isinstance(where, UnixAddress):
         door = UnixDoor(where)

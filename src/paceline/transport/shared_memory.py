@@ -20,7 +20,6 @@ Waits: `wait_change`, as long as it is told to; Python runs on meanwhile. Any th
 
 import contextlib
 import ctypes
-import fcntl
 import functools
 import mmap
 import os
@@ -32,7 +31,14 @@ from typing import Any, Final, final
 from paceline.errors import UsageError
 from paceline.transport.frames import ByteArray, byte_array
 
+try:
+    import fcntl
+except ImportError:  # Windows: `is_supported` says no
+    fcntl = None  # type: ignore[assignment]
+
 SHARED_MEMORY = "PACELINE_SHARED_MEMORY"
+# F_SEAL_SEAL, F_SEAL_SHRINK and F_SEAL_GROW of Linux: nobody can change how long it is.
+STAYS_AS_LONG: Final = 0x0001 | 0x0002 | 0x0004
 
 
 def may_share_memory(environ: Mapping[str, str] = os.environ) -> bool:
@@ -68,10 +74,16 @@ def sealed_memory(num_bytes: int, seals: int) -> tuple[int, ByteArray]:
     return fd, memory
 
 
-_F_SEAL_FUTURE_WRITE: Final = 0x0010  # Linux 5.1; not in `fcntl` of Python 3.11
-_SEALS: Final = (
-    fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | _F_SEAL_FUTURE_WRITE | fcntl.F_SEAL_SEAL
-)
+def seals_of(fd: int) -> int:
+    """The seals of a file that may be anything.
+
+    Raises:
+        OSError: it is no file that could be sealed.
+    """
+    return fcntl.fcntl(fd, fcntl.F_GET_SEALS)
+
+
+_SEALS: Final = STAYS_AS_LONG | 0x0010  # F_SEAL_FUTURE_WRITE, Linux 5.1
 
 
 def is_supported() -> bool:
@@ -116,7 +128,7 @@ def find_memory(pid: int, fd: int, num_bytes: int) -> ByteArray | None:
     except OSError:
         return None
     try:
-        if fcntl.fcntl(found, fcntl.F_GET_SEALS) & _SEALS != _SEALS:
+        if seals_of(found) & _SEALS != _SEALS:
             return None
         if os.fstat(found).st_size != num_bytes:
             return None
@@ -132,9 +144,17 @@ _WAIT, _WAKE = 0, 1
 _ALL: Final = (1 << 31) - 1
 _LOWER: Final = (1 << 32) - 1
 
-# C's door: it takes what it is given. Of calls that end at once Python need not let go.
-_system_call: Any = ctypes.CDLL(None).syscall
-_short_call: Any = ctypes.PyDLL(None).syscall
+
+def _door(library: type[ctypes.CDLL]) -> Any:  # noqa: ANN401  (it takes what it is given)
+    """C's door to the kernel; None where there is none, and nothing is shared."""
+    try:
+        return library(None).syscall
+    except (AttributeError, OSError, TypeError):
+        return None
+
+
+_system_call = _door(ctypes.CDLL)
+_short_call = _door(ctypes.PyDLL)  # of calls that end at once Python need not let go
 
 
 @final

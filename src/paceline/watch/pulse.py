@@ -75,7 +75,7 @@ def describe(
     if (held_up := standstill(status.processes, stands_s)) is not None:
         pieces.append(held_up)
     if is_training(status):
-        pieces.append(f"epoch {status.queue.epoch + 1}")
+        pieces.append(f"epoch {status.epoch}")
     if is_working(status):
         pieces.append(f"{rate:,.0f} records/s")
     elif status.trained is not None and status.state == "running":

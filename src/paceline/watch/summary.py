@@ -149,6 +149,12 @@ def _number(value: float | None) -> str:
     return "not finite" if value is None else f"{value:.6g}"
 
 
+NEVER_CONNECTED = (
+    "the script has ended in every trainer, and none has called paceline.connect(): each "
+    "ran it alone, and nothing was shared; call it before the model is made"
+)
+
+
 def decide_ending(status: JobStatus) -> Verdict:
     """How a run ended whose trainers have all exited cleanly."""
     queue = status.queue
@@ -163,6 +169,8 @@ def decide_ending(status: JobStatus) -> Verdict:
             f"all trainers have exited, but {left} tasks of {_what(status)}; --resume "
             "goes on with them, and session.stop(reason) ends a job early on purpose",
         )
+    if not status.has_trainers:
+        return Verdict(Ending.FAILED, NEVER_CONNECTED)
     if status.left_out:
         return Verdict(Ending.FAILED, _left_out(status))
     if status.tasks_failed:
@@ -175,13 +183,13 @@ def where_it_stands(status: JobStatus) -> str:
     """How far a run has come that has failed, and what goes on from there."""
     done = f"{status.records:,} of {status.total_records:,} records are trained"
     goes_on = "; --resume goes on from the last cut" if status.records else ""
-    return f"in epoch {status.queue.epoch}, {done}{goes_on}"
+    return f"in epoch {status.epoch}, {done}{goes_on}"
 
 
 def _what(status: JobStatus) -> str:
     if status.kind == "train":
         left = f"{_num_left_out(status):,} of {status.total_records:,} records"
-        return f"epoch {status.queue.epoch} are not trained: {left} are left out"
+        return f"epoch {status.epoch} are not trained: {left} are left out"
     word = "an evaluation" if status.kind == "evaluate" else "predictions"
     return f"{word} are left"
 

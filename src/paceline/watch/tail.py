@@ -12,7 +12,7 @@ from typing import IO, Any, final
 import msgspec
 import xxhash
 
-from paceline.events import older
+from paceline.events import num_moves, older
 
 MOST_AT_ONCE = 4 << 20  # bytes: a page is told in between
 _HEAD = 4096  # of a file's first line: enough to know it by
@@ -38,13 +38,15 @@ class Tail:
         """Nothing is read; the file need not be there yet.
 
         If the file of ``place`` is gone, what is there is read from its beginning, since
-        all of it is newer; `has_gap` says so.
+        all of it is newer; `has_gap` says so. So it does if the log has moved on so often
+        between two looks that a file went unread.
         """
-        self.has_gap = False  # lines behind the place are gone unread
+        self.has_gap = False  # before the lines that were read last, some are gone unread
         self._path, self._sought = path, place
         self._file: IO[bytes] | None = None
         self._name = ""  # what the first line of the open file comes to
         self._at = 0  # bytes of it that were read as whole lines
+        self._num_moves: int | None = None  # before it; None: there was none before it
         self._rest = b""
 
     def read(self) -> list[dict[str, Any]]:
@@ -86,6 +88,7 @@ class Tail:
         self._at += sum(map(len, lines)) + len(lines)
         if lines and not self._name:
             self._name = _name_of(self._file)
+            self._note_moves()
         yield from lines
 
     def _open_first(self) -> bool:
@@ -123,6 +126,16 @@ class Tail:
         file.seek(at)
         self._file, self._at, self._rest = file, at, b""
         self._name = _name_of(file) if at else ""
+        if at:
+            self._note_moves()
+
+    def _note_moves(self) -> None:
+        """Look whether the file that is read now is the next after the one before it."""
+        assert self._file is not None
+        moves = num_moves(_head_of(self._file))
+        if moves and self._num_moves is not None:  # an older version did not number them
+            self.has_gap |= moves != self._num_moves + 1
+        self._num_moves = moves
 
     def _has_moved(self) -> bool:
         """Whether another file lies where the one that is read was."""
@@ -136,5 +149,12 @@ class Tail:
 
 
 def _name_of(file: IO[bytes]) -> str:
-    head = os.pread(file.fileno(), _HEAD, 0).partition(b"\n")[0]
-    return xxhash.xxh3_128_hexdigest(head)
+    return xxhash.xxh3_128_hexdigest(_head_of(file))
+
+
+def _head_of(file: IO[bytes]) -> bytes:
+    at = file.tell()
+    file.seek(0)
+    head = file.read(_HEAD).partition(b"\n")[0]
+    file.seek(at)
+    return head

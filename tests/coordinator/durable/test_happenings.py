@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from paceline.coordinator.durable.happenings import MOST_LISTED, told
+from paceline.coordinator.durable.happenings import MOST_LISTED, _spent, told
 from paceline.coordinator.durable.outcomes import (
     CutCommitted,
     MarksRestored,
@@ -11,8 +11,9 @@ from paceline.coordinator.durable.outcomes import (
 )
 from paceline.coordinator.ledgers.effects import Happened
 from paceline.ids import TaskKey
-from paceline.messages.shared import Done
+from paceline.messages.shared import Done, SpentTime
 from paceline.messages.trainer import Computed
+from paceline.messages.watching import ProcessStatus
 
 
 def test_an_outcome_is_told_by_its_name_and_fields() -> None:
@@ -42,3 +43,15 @@ def test_how_long_batches_take_is_told_and_not_journalled(make_job: Any) -> None
     told = {"trainer": "trainer-0", "batches": 7, "seconds": (0.1, 0.2), "mean_s": 0.15}
     assert Happened("computed", told) in job.effects
     assert len(job.outcomes) == before
+
+
+def test_of_many_trainers_the_times_of_those_that_wait_least_are_told() -> None:
+    def trainer(number: int) -> ProcessStatus:
+        spent = SpentTime(0.0, 1.0, 0.0, float(number))
+        name = f"trainer-{number}"
+        return ProcessStatus("trainer", name, 1, 9, "", "", "running", 0, 0, spent=spent)
+
+    few, many = [trainer(1)], [trainer(n) for n in range(1000)]
+
+    assert _spent(few) == {"trainer-1": [0.0, 1.0, 0.0, 1.0]}
+    assert set(_spent(many)) == {f"trainer-{n}" for n in range(MOST_LISTED)}

@@ -15,6 +15,10 @@ HERE = TcpListening("10.0.0.1", "10.0.0.1", 7070, 7070)
         (Listening(HERE), "--listen 10.0.0.1:7070"),
         (Listening(HERE, hosts=3), "--listen 10.0.0.1:7070 --await-hosts 3"),
         (
+            Listening(HERE, capacity=Capacity(trainers=4), most_trainers=4),
+            "--listen 10.0.0.1:7070 --trainers-per-host 4",
+        ),
+        (
             Listening(TcpListening("door", "::", 7, 7), is_plain=True, ports=(7100, 7199)),
             "--listen [::]:7 --advertise door --ports 7100-7199 --plain",
         ),

@@ -68,9 +68,26 @@ def test_one_trainer_goes_where_no_server_is() -> None:
 
 @pytest.mark.parametrize("role", ["server-1", "trainer-3"])
 def test_who_comes_back_comes_home(role: str) -> None:
-    at = {role: "host-2", "server-0": "host-2", "trainer-0": "host-2"}
+    at = {role: "host-2", "server-0": "host-2", "server-2": "host-2"}
 
     assert place(role, at, TWO_CORES) == "host-2"
+
+
+def test_a_trainer_comes_back_where_a_machine_has_joined_and_a_server_does_not() -> None:
+    at = {f"{kind}-{n}": "host-2" for kind in ("trainer", "server") for n in range(2)}
+
+    assert place("trainer-1", at, TWO_CORES) == "host-0"
+    assert place("server-1", at, TWO_CORES) == "host-2"
+
+
+@given(ROLES, ROOMS)
+def test_while_no_machine_joins_whoever_comes_back_comes_home(
+    roles: list[str], rooms: dict[str, HostRoom]
+) -> None:
+    at = placed(roles, rooms)
+
+    for role, host in at.items():
+        assert place(role, at, rooms) == host
 
 
 def test_what_was_on_a_lost_host_goes_to_another() -> None:

@@ -1,6 +1,7 @@
 """The job folder belongs to one job, and its files are whole."""
 
 import shutil
+import sys
 from datetime import datetime
 from pathlib import Path
 
@@ -266,3 +267,11 @@ def test_checkpoints_may_lie_behind_a_link(tmp_path: Path) -> None:
     job.checkpoints.symlink_to(tmp_path / "large disk")
 
     assert resumed(job) == []
+
+
+def test_a_folder_that_cannot_be_held_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "fcntl", None)  # nor does Linux have msvcrt
+    with pytest.raises(UsageError, match="cannot be held by one job: this system has no"):
+        JobDir(tmp_path / "job").hold().__enter__()

@@ -11,7 +11,7 @@ from paceline.launch.supervise.run_events import (
     RunInterrupted,
     Start,
 )
-from paceline.launch.supervise.supervision import Supervision
+from paceline.launch.supervise.supervision import CRASHES, Supervision
 from paceline.messages.watching import Exited
 from tests.launch.supervised import TIMEOUT_S, Job, roles
 
@@ -84,6 +84,30 @@ def test_a_death_after_three_restarts_in_a_row_without_progress_fails_the_job() 
     assert isinstance(decision, GiveUp)
     assert decision.role == "server-0"
     assert "4 times in a row" in decision.reason
+
+
+def test_a_server_that_fails_after_each_return_to_a_cut_fails_the_job_in_the_end() -> None:
+    job = Job()
+    given_up: list[object] = []
+    for second in range(20):  # to a cut at 100, up to 500, and again
+        job.answer(float(second), records=100)
+        job.answer(second + 0.4, records=500)
+        given_up += roles(job.die("server-0", second + 0.5, code=1), GiveUp)
+        if given_up:
+            break
+        job.apply(None, second + 0.9)
+
+    assert second == CRASHES
+    assert given_up == ["server-0"]
+
+
+def test_one_that_is_killed_from_outside_as_often_does_not() -> None:
+    job = Job()
+    for second in range(50):
+        job.answer(float(second), records=100)
+        job.answer(second + 0.4, records=500)
+        assert roles(job.die("server-0", second + 0.5), GiveUp) == []
+        job.apply(None, second + 0.9)
 
 
 def test_deaths_while_records_advance_are_forgiven_for_ever() -> None:

@@ -18,6 +18,7 @@ from paceline.errors import PREEMPTED_EXIT_CODE, Interrupted
 from paceline.launch.doctor import Examinee, ExamResult, ExamWish, wait_examination
 from paceline.launch.hosts import Listening
 from paceline.launch.job import ON_LOOPBACK, UserScript, require_script
+from paceline.machine import require_linux
 from paceline.timing import SystemClock
 from paceline.watch.summary import EXIT_CODES, Ending
 
@@ -55,6 +56,7 @@ def doctor(  # noqa: PLR0913  (the command line has one parameter for each optio
     They come as for a run: by --hosts, or by paceline host. Exit code 1 if anything is
     wrong.
     """
+    require_linux("paceline doctor")
     user_script = None if script is None else UserScript(script, ())
     if user_script is not None:
         require_script(user_script, Path.cwd())

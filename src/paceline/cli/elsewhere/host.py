@@ -41,7 +41,7 @@ from paceline.launch.job import (
     piped_secret,
     tcp_address,
 )
-from paceline.machine import machine_name
+from paceline.machine import machine_name, num_cores, require_linux
 from paceline.timing import Deadline, SystemClock
 
 REACHED_S = 30.0  # networks of containers may let the first packets of a new one not pass
@@ -135,6 +135,7 @@ def host(  # noqa: PLR0913  (the command line has one parameter for each option)
     secret comes from PACELINE_SECRET_FILE, PACELINE_SECRET, or standard input; with a job
     folder, from that.
     """
+    require_linux("paceline host")
     wish = OwnWish.of(network, advertise, ports, os.environ)
     within_s = parse_seconds("--join-within", join_within)
     most = _Most(
@@ -191,7 +192,7 @@ def _plan(
         launcher=door.launcher,
         own=own,
         name=name,
-        cores=len(os.sched_getaffinity(0)),
+        cores=num_cores(),
         secret=door.secret,
         folder=folder,
         orphan_after_s=most.orphan_after_s,

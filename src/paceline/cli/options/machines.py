@@ -85,7 +85,12 @@ EngineName = Annotated[
 ]
 TrainersPerHost = Annotated[
     int | None,
-    typer.Option(help="With --engine ray: trainers of one actor.", show_default="1"),
+    typer.Option(
+        help="With --listen, --hosts or --engine: trainers of a machine at most; others "
+        "wait for machines that join.",
+        show_default="any number, an actor of Ray's 1",
+        min=1,
+    ),
 ]
 TrainerResources = Annotated[
     str | None,
@@ -105,9 +110,8 @@ Environment = Mapping[str, str]
 
 
 class RaySaid(NamedTuple):
-    """--trainers-per-host, --trainer-resources, --no-upload."""
+    """--trainer-resources, --no-upload."""
 
-    per_host: int | None = None
     resources: str | None = None
     no_upload: bool = False
 
@@ -125,6 +129,7 @@ class MachinesSaid(NamedTuple):
     ssh: tuple[str | None, str | None, str | None]
     is_plain: bool
     engine: str | None = None
+    trainers_per_host: int | None = None
     ray: RaySaid = RaySaid()
 
     def listening(self, environment: Mapping[str, str] = os.environ) -> Listening | None:
@@ -139,6 +144,7 @@ class MachinesSaid(NamedTuple):
             if self.engine is None:
                 self._require_nothing()
             if self.await_hosts is None:
+                self._require_unbounded()
                 return None
         if self.await_hosts is not None and self.await_hosts < 1:
             raise UsageError(f"--await-hosts: expected at least 1, got {self.await_hosts}")
@@ -153,15 +159,15 @@ class MachinesSaid(NamedTuple):
             # What this machine's environment says is said of it alone.
             their_ports=(0, 0) if self.own[2] is None else ports,
         )
-        return leading(listening) if engine.leads_only else listening
+        if engine.leads_only:
+            return leading(listening)
+        most = self.trainers_per_host
+        return listening._replace(capacity=Capacity(trainers=most), most_trainers=most)
 
     def _engine(self, environment: Environment) -> Engine:
         by_ssh = ssh_engine(*self.ssh)
         if self.engine != "ray" and self.ray != RaySaid():
-            raise UsageError(
-                "--trainers-per-host, --trainer-resources and --no-upload belong to "
-                "--engine ray"
-            )
+            raise UsageError("--trainer-resources and --no-upload belong to --engine ray")
         if self.engine is None:
             return by_ssh
         if self.engine not in ENGINES:
@@ -183,6 +189,14 @@ class MachinesSaid(NamedTuple):
             raise UsageError(
                 "--network, --advertise and --ports belong to --listen or --hosts: one "
                 "machine's links stay on it"
+            )
+
+    def _require_unbounded(self) -> None:
+        if self.trainers_per_host is not None:
+            raise UsageError(
+                "--trainers-per-host is for jobs that others join: --trainers says how "
+                "many there are on one machine; where --engine finds only this one, "
+                "--await-hosts 1 lets others in"
             )
 
     def _own_address(
@@ -218,8 +232,8 @@ def ray_engine(said: MachinesSaid, _: Environment) -> Engine:
     Raises:
         UsageError: there is none, or these options say nothing.
     """
-    per_host, resources, no_upload = said.ray
-    wish = RayWish.of(per_host, resources, is_uploaded=not no_upload)
+    resources, no_upload = said.ray
+    wish = RayWish.of(said.trainers_per_host, resources, is_uploaded=not no_upload)
     return connect_ray(wish, lambda line: print(line, file=sys.stderr))
 
 

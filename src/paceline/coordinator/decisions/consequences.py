@@ -261,7 +261,7 @@ def _look_at_failed_tasks(book: Book) -> None:
     if state.broken is not None or spec is None or not spec.is_training:
         return
     if len(failed) == spec.num_tasks():
-        book.commit(JobBroken(f"all tasks of epoch {state.queue.epoch} failed"))
+        book.commit(JobBroken("all tasks of an epoch failed"))
 
 
 def _look_at_leases(book: Book) -> None:

@@ -9,7 +9,7 @@ Pure.
 import msgspec
 
 from paceline.coordinator.durable.outcomes import Outcome
-from paceline.messages.watching import JobStatus
+from paceline.messages.watching import JobStatus, ProcessStatus
 
 _BULKY = frozenset({"queue", "files", "plan", "plans", "instead", "result", "value"})
 MOST_LISTED = 64
@@ -29,15 +29,26 @@ def told(outcome: Outcome) -> tuple[str, dict[str, object]]:
 
 def progress_of(status: JobStatus) -> dict[str, object]:
     """The fields of a line that says how far the job is."""
-    by_trainer = {p.id: p.records for p in status.processes if p.role == "trainer"}
+    trainers = [p for p in status.processes if p.role == "trainer"]
+    by_trainer = {p.id: p.records for p in trainers}
     return {
         "records": status.records,
         "steps": status.steps,
         "epoch": status.queue.epoch,
         "timeline": status.timeline,
         "trainers": by_trainer,
+        "spent": _spent(trainers),
         "trained_s": _trained_s(status),
     }
+
+
+def _spent(trainers: list[ProcessStatus]) -> dict[str, list[float]]:
+    """Seconds by what they went into; of many trainers, of those that wait least."""
+    told = {p.id: [round(s, 2) for s in p.spent] for p in trainers if p.spent is not None}
+    if len(told) <= MOST_LISTED:
+        return told
+    least = sorted(told, key=lambda name: told[name][3])[:MOST_LISTED]
+    return {name: told[name] for name in least}
 
 
 def closed_of(status: JobStatus) -> dict[str, object]:

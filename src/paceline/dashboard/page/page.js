@@ -1,16 +1,8 @@
-// Shows what /beats tells, and lets others hear of it as the event "beat". All text of others is set as text, never as markup.
+// Shows what /beats tells, and lets others hear of it as the event "beat".
 "use strict";
-const $ = (id) => document.getElementById(id);
 const SVG = "http://www.w3.org/2000/svg";
-const number = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
 const short = new Intl.NumberFormat("en", { notation: "compact", maximumSignificantDigits: 3 });
 
-function make(tag, text, classes) {
-  const one = document.createElement(tag);
-  if (text !== undefined) one.textContent = text;
-  if (classes) one.className = classes;
-  return one;
-}
 function draw(tag, facts, text) {
   const one = document.createElementNS(SVG, tag);
   for (const [name, value] of Object.entries(facts)) one.setAttribute(name, value);
@@ -21,20 +13,6 @@ function room(id) { return Math.max(280, $(id).clientWidth || 280); }
 function picture(width, height, label) {
   return draw("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label });
 }
-function lasting(s, span = 90) {
-  if (s === null || s === undefined) return "";
-  if (span < 10) return `${s.toFixed(1)} s`;
-  if (s < 90) return `${Math.round(s)} s`;
-  if (s < 5400) return `${Math.floor(s / 60)} min ${Math.round(s % 60)} s`;
-  return `${Math.floor(s / 3600)} h ${Math.round((s % 3600) / 60)} min`;
-}
-function shown(value) {
-  if (value === null || value === undefined) return "not finite";
-  return Math.abs(value) >= 1000 ? number.format(value) : String(Number(value.toPrecision(4)));
-}
-
-const STATES = { running: "good", trained: "good", finished: "good", complete: "good", failed: "bad", waiting: "busy" };
-
 function showHead({ head, waits, straggler, times }) {
   document.title = `${head.state} - ${head.name}`;
   $("name").textContent = head.name;
@@ -244,20 +222,13 @@ if (saved) {
   const told = JSON.parse(saved.textContent);
   show(told.now, told.curves);
 } else {
-  const source = new EventSource("beats");
-  source.addEventListener("open", () => curves.forEach((one) => { one.data = [[], []]; }));
-  let beat_ms = performance.now();
-  const complain = (text) => { $("silent").hidden = false; $("silent").textContent = text; };
-  source.addEventListener("beat", (event) => {
-    beat_ms = performance.now();
-    const told = JSON.parse(event.data);
-    show(told.now, told.curves);
-  });
   let isOver = false;  // what is shown stays true
-  document.addEventListener("beat", ({ detail: now }) => { isOver = now.head.is_over; });
-  source.addEventListener("error", () => { if (!isOver) complain("the dashboard itself does not answer"); });
-  setInterval(() => {
-    const s = (performance.now() - beat_ms) / 1000;
-    if (s > 5 && !isOver) complain(`no beat of the dashboard for ${lasting(s)}`);
-  }, 1000);
+  hear({
+    opened: () => curves.forEach((one) => { one.data = [[], []]; }),
+    beat: (told) => {
+      isOver = Boolean(told.now.head.is_over);
+      show(told.now, told.curves);
+    },
+    isOver: () => isOver,
+  });
 }

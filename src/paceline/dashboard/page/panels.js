@@ -1,6 +1,7 @@
-// What the last minute went into: trainers' time, servers' slots; and which roles are on which machine.
+// What time went into: trainers' time, servers' slots; and which roles are on which machine.
 "use strict";
 const KINDS = [["read", "reads"], ["compute", "computes"], ["servers", "waits for servers"], ["others", "waits for others"]];
+const WORTH = 1.15;  // times the records/s, to be called more
 const percent = (share) => `${Math.round(100 * share)} %`;
 const bytes = new Intl.NumberFormat("en", { notation: "compact", style: "unit", unit: "byte", unitDisplay: "narrow", maximumSignificantDigits: 3 });
 
@@ -16,29 +17,59 @@ function showTimes(times) {
   const rows = Object.entries(times.of);
   $("s-times").hidden = !rows.length;
   if (!rows.length) return;
+  $("h-times").textContent = `What trainers' time went into, in the last ${times.is_whole ? "run" : "minute"}`;
   if (times.number > rows.length) rows.unshift([`${number.format(times.number)} (mean)`, times.mean]);
-  const left = 90, right = 104, width = room("times"), step = 20, svg = picture(width, step * rows.length, "what trainers' time went into");
   const named = (shares) => KINDS.map(([, verb], n) => `${verb} ${percent(shares[n])}`).join(", ");
-  rows.forEach(([name, shares], n) => {
+  const told = rows.map(([name, shares]) => [name, shares, `waits ${percent(shares[2] + shares[3])}`, `${name} ${named(shares)}`]);
+  $("times").replaceChildren(legendOf(KINDS), bars("times", "what trainers' time went into", told, KINDS.map(([kind]) => kind), 104));
+}
+
+// A bar a row, of shares; what is left of it is something else.
+function bars(id, label, rows, kinds, right) {
+  const left = 90, width = room(id), step = 20, svg = picture(width, step * rows.length, label), whole = width - left - right;
+  rows.forEach(([name, shares, told, title], n) => {
     const y = step * n, bar = draw("g", {});
-    bar.append(draw("title", {}, `${name} ${named(shares)}`), draw("rect", { x: left, y: y + 2, width: width - left - right, height: 12, class: "on-none" }));
+    bar.append(draw("title", {}, title), draw("rect", { x: left, y: y + 2, width: whole, height: 12, class: "on-none" }));
     let at = left;
-    KINDS.forEach(([kind], k) => {
-      const wide = Math.min((width - left - right) * shares[k], width - right - at);
+    kinds.forEach((kind, k) => {
+      const wide = Math.min(whole * shares[k], width - right - at);
       if (wide > 0.3) bar.append(draw("rect", { x: at, y: y + 2, width: wide, height: 12, class: `on-${kind}` }));
       at += Math.max(0, wide);
     });
-    svg.append(draw("text", { x: 0, y: y + 12 }, name), bar, draw("text", { x: width, y: y + 12, class: "soft", "text-anchor": "end" }, `waits ${percent(shares[2] + shares[3])}`));
+    svg.append(draw("text", { x: 0, y: y + 12 }, name), bar, draw("text", { x: width, y: y + 12, class: "soft", "text-anchor": "end" }, told));
   });
+  return svg;
+}
+
+function legendOf(kinds) {
   const legend = make("p", undefined, "legend");
-  for (const [kind, verb] of KINDS) {
+  for (const [kind, words] of kinds) {
     const swatch = draw("svg", { viewBox: "0 0 10 10", "aria-hidden": "true" });
     swatch.append(draw("rect", { width: 10, height: 10, class: `on-${kind}` }));
     const one = make("span");
-    one.append(swatch, verb);
+    one.append(swatch, words);
     legend.append(one);
   }
-  $("times").replaceChildren(legend, svg);
+  return legend;
+}
+
+function showForeseen(told) {
+  $("s-foreseen").hidden = !told.told && !told.parts;
+  if ($("s-foreseen").hidden) return;
+  const kinds = ["compute", "servers", "others"], rows = told.parts ? ["measured", "forecast"] : [];
+  const named = (shares) => told.parts.map((part, n) => `${part} ${percent(shares[n])}`).join(", ");
+  $("foreseen").replaceChildren(...(told.parts ? [
+    legendOf(kinds.map((kind, n) => [kind, told.parts[n]])),
+    bars("foreseen", "the forecast beside what was measured", rows.map((name, n) => [name, told[name], `${number.format(told.rates[n])} records/s`, `${name}: ${named(told[name])}`]), kinds, 130),
+  ] : []));
+  const none = told.agrees && !told.paces.some(([, times]) => times >= WORTH);
+  const paces = none && told.paces.length ? " No other pace brings much more by a forecast." : told.agrees && told.paces.length ? " By a forecast of each, other paces bring (what they do to learning, only training tells):" : "";
+  $("foreseen-told").textContent = `${told.told}${paces}`.trim();
+  $("paces").replaceChildren(...(none || !told.paces ? [] : told.paces.map(([pace, times]) => {
+    const one = make("li");
+    one.append(make("code", pace), ` ${times.toFixed(1)} times the records/s`);
+    return one;
+  })));
 }
 
 function showServers(servers) {
@@ -72,6 +103,7 @@ function showHosts(hosts) {
 
 document.addEventListener("beat", ({ detail: now }) => {
   showTimes(now.times);
+  showForeseen(now.foreseen);
   showServers(now.servers);
   showHosts(now.hosts);
 });

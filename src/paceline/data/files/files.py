@@ -16,6 +16,7 @@ Waits: for storage. The trainer's own thread calls; no file is kept open.
 
 import contextlib
 import glob
+import io
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
@@ -258,11 +259,17 @@ def _read_spans(files: Sequence[DataFile], spans: Ranges) -> list[bytes]:
 def _read_local(run: list[DataFile], starts: list[int], stops: list[int]) -> list[bytes]:
     """Ranges of one local file; no seek, no buffer that is read ahead for nothing."""
     with named(run[0], "read it"), open(run[0].path, "rb", buffering=0) as file:
-        number = file.fileno()
         return [
-            os.pread(number, stop - start, start)
+            _read_at(file, start, stop - start)
             for start, stop in zip(starts, stops, strict=True)
         ]
+
+
+def _read_at(file: io.FileIO, start: int, size: int) -> bytes:
+    if hasattr(os, "pread"):
+        return os.pread(file.fileno(), size, start)
+    file.seek(start)  # Windows
+    return file.read(size)
 
 
 def _read_remote(run: list[DataFile], starts: list[int], stops: list[int]) -> list[bytes]:

@@ -14,7 +14,6 @@ set; any thread may call. Several processes may start at once: one of them fetch
 """
 
 import contextlib
-import fcntl
 import importlib.metadata
 import os
 import sys
@@ -39,6 +38,7 @@ from paceline.data.sets.archives import (
     sha256_of,
 )
 from paceline.errors import UsageError
+from paceline.machine import hold_file
 from paceline.timing import Deadline, SystemClock
 
 CACHE_VARIABLE = "PACELINE_DATA"
@@ -354,7 +354,7 @@ def _wait_for_lock(path: Path, deadline: Deadline) -> Iterator[None]:
     with path.open("w") as file:
         while True:
             try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                hold_file(file.fileno())
             except BlockingIOError:
                 if deadline.is_over():
                     raise FetchError(

@@ -11,7 +11,6 @@ Waits: for machines, with a bound; for what they try, each with a bound. The mai
 """
 
 import contextlib
-import os
 import tempfile
 import threading
 import uuid
@@ -29,7 +28,7 @@ from paceline.launch.engines import Brought, BroughtJob
 from paceline.launch.hosts import HostPlan, Listening, described, wait_host
 from paceline.launch.job import JobDir, UserScript, Wires, way_of, write_secret
 from paceline.launch.processes import Interrupts
-from paceline.machine import machine_name
+from paceline.machine import machine_name, num_cores
 from paceline.messages.hosts import ExamJoined, ExamReport, HostScript, JoinHost
 from paceline.messages.shared import Refusal
 from paceline.store.blobs import BlobStore
@@ -166,7 +165,7 @@ def _open(
             launcher=here,
             own=listening.own,
             name=machine_name(),
-            cores=len(os.sched_getaffinity(0)),
+            cores=num_cores(),
             secret=secret,
             is_plain=listening.is_plain,
         )

@@ -13,7 +13,6 @@ not told to stop.
 """
 
 import platform
-import resource
 import shutil
 from collections.abc import Callable
 from contextlib import suppress
@@ -64,6 +63,8 @@ def facts(cores: int, script: HostScript | None = None) -> MachineFacts:
             check_script(script)
         except (PacelineError, OSError) as error:
             lacks = str(error)
+    import resource  # noqa: PLC0415  (Windows has none, and no hosts)
+
     num_files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return MachineFacts(
         cores=cores,

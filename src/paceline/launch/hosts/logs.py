@@ -17,10 +17,11 @@ from typing import final
 from paceline.launch.hosts.log_pieces import TakenLogs, ToldLogs, may_tell, told_name
 from paceline.launch.hosts.roster import Host
 from paceline.launch.job import JobDir, log_sizes, read_log
+from paceline.machine import AS_BYTES, NO_LINK
 from paceline.messages.hosts import AskLog, LogPiece
 from paceline.messages.shared import Refusal
 
-_APPEND = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+_APPEND = os.O_RDWR | os.O_APPEND | os.O_CREAT | NO_LINK | AS_BYTES
 
 
 @final

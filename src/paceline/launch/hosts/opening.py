@@ -4,7 +4,6 @@ Waits: see `HostsDoor`.
 """
 
 import contextlib
-import os
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -18,7 +17,7 @@ from paceline.launch.hosts.placement import Capacity
 from paceline.launch.hosts.roster import Host, Roster
 from paceline.launch.hosts.sameness import described, versions
 from paceline.launch.job import JobDir, UserScript, Wires, way_of
-from paceline.machine import machine_name
+from paceline.machine import machine_name, num_cores
 from paceline.messages.hosts import HostJoined, JoinHost
 from paceline.timing import Clock
 from paceline.transport.address import TcpAddress, TcpListening
@@ -31,8 +30,8 @@ class Listening(NamedTuple):
     ``hosts``: None: with all that the engine brings. ``secret``: the run's, if it is known
     beforehand; ``engine`` says who is brought, and ``their_ports`` of which their listeners
     take some; ``is_plain``: without TLS. Other listeners of this machine take any of
-    ``ports``. ``capacity``: what it takes at most. ``guests`` are its trainers, if they
-    are no processes of its own.
+    ``ports``. ``capacity``: what it takes at most, and ``most_trainers`` each of those that
+    are brought. ``guests`` are its trainers, if they are no processes of its own.
     """
 
     address: TcpListening
@@ -42,6 +41,7 @@ class Listening(NamedTuple):
     is_plain: bool = False
     ports: tuple[int, int] = (0, 0)
     capacity: Capacity = Capacity()
+    most_trainers: int | None = None
     their_ports: tuple[int, int] = (0, 0)  # 0, 0: any
     guests: GuestHall | None = None
 
@@ -63,6 +63,8 @@ class Listening(NamedTuple):
         if self.hosts is not None:
             words += ["--await-hosts", str(self.hosts)]
         words += ["--plain"] if self.is_plain else []
+        if self.most_trainers is not None:
+            words += ["--trainers-per-host", str(self.most_trainers)]
         is_chosen = self.capacity.servers == 0 and not self.engine.leads_only
         return [*words, "--coordinator-only"] if is_chosen else words
 
@@ -75,6 +77,8 @@ class Listening(NamedTuple):
     def their_words(self) -> tuple[str, ...]:
         """Options of ``paceline host`` for all that are brought."""
         words = ["--plain"] if self.is_plain else []
+        if self.most_trainers is not None:
+            words += ["--trainers", str(self.most_trainers)]
         first, last = self.their_ports
         return (*words, *(["--ports", f"{first}-{last}"] if last else []))
 
@@ -111,7 +115,7 @@ def open_door(
     way = way_of(is_plain=listening.is_plain)
     wires = Wires(config.run, LAUNCHER, clock, connect_s=2.0, secret=secret, way=way)
     host, name = listening.address.host, machine_name()
-    cores = len(os.sched_getaffinity(0))
+    cores = num_cores()
     own = JoinHost("", name, host, cores, *listening.capacity)
     roster = Roster(own, config.timeout_s, clock.now_s())
     run_script, run_versions = described(script), versions()

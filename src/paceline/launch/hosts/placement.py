@@ -3,10 +3,11 @@
 ::
 
     coordinator    with the launcher
-    a role again   where it was, while that host is there: its files are in that memory;
-                   not where it was cut off from others
-    servers        spread: where there are the fewest, then where cores are freest
-    trainers       by cores: where they would share the fewest
+    servers        spread: where there are the fewest, then where cores are freest; again
+                   where they were, while that host is there: their shards are in its memory
+    trainers       by cores: where they would share the fewest; again where they were, if
+                   they would share fewer nowhere, as on a machine that has joined since
+    cut off        a role again, but not where others did not reach it
     no room        a host takes so many servers and trainers at most: the role waits
 
 Pure: time is an argument.
@@ -68,14 +69,14 @@ def place(role: str, at: Mapping[str, str], rooms: Mapping[str, HostRoom]) -> st
         return most is None or alike[host] < most
 
     last = at.get(role, "")
-    if last in rooms and has_room(last):
+    if kind == "server" and last in rooms and has_room(last):
         return last
 
-    def freest(host: str) -> tuple[float, float]:
+    def freest(host: str) -> tuple[float, bool, float]:
         shared = (all_there[host] + 1) / rooms[host].cores
         if kind == "server":
-            return alike[host], shared
-        return (alike[host] + 1) / rooms[host].cores, shared
+            return alike[host], True, shared
+        return (alike[host] + 1) / rooms[host].cores, host != last, shared
 
     return min(filter(has_room, rooms), key=freest, default=None)
 

@@ -13,7 +13,6 @@ Waits: for storage.
 """
 
 import contextlib
-import fcntl
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -25,7 +24,7 @@ from msgspec import structs
 from paceline.config import JobConfig
 from paceline.errors import CheckpointCorrupt, UsageError
 from paceline.launch.job.folder import JobDir
-from paceline.machine import machine_name
+from paceline.machine import AS_BYTES, NO_LINK, hold_file, machine_name
 from paceline.store.blobs import BlobStore, Patience
 from paceline.store.cuts import (
     Claim,
@@ -161,13 +160,13 @@ def _locked(store: BlobStore, place: Path) -> Iterator[None]:
 
     What cannot be written is told by the claim, which comes next.
     """
-    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+    flags = os.O_RDWR | os.O_CREAT | AS_BYTES | NO_LINK
     with contextlib.ExitStack() as stack:
         with contextlib.suppress(OSError):
             descriptor = os.open(place / LOCK, flags, 0o600)
             stack.callback(os.close, descriptor)
             try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                hold_file(descriptor)
             except BlockingIOError:
                 raise UsageError(
                     f"{place}: a job that keeps its checkpoints there is running, perhaps "

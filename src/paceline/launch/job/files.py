@@ -29,10 +29,11 @@ from paceline.errors import (
     spelt_out,
     why_full,
 )
+from paceline.machine import AS_BYTES, NO_LINK, own_user
 from paceline.transport.handshake import Secret
 
 PROBE_BYTES = 256 << 10  # a journal's first pages, logs, and the small files
-_SECRET_FLAGS = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC
+_SECRET_FLAGS = os.O_CREAT | os.O_EXCL | os.O_WRONLY | NO_LINK | AS_BYTES
 _KINDS = {
     stat.S_IFDIR: "a folder",
     stat.S_IFLNK: "a link",
@@ -204,9 +205,9 @@ def read_secret(path: Path) -> Secret | None:
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"cannot read the run's secret: {error}") from error
     mode = stat.S_IMODE(found.st_mode)
-    if found.st_uid != os.geteuid() or mode & 0o077:
+    if found.st_uid != own_user() or mode & 0o077:
         raise UsageError(
-            f"{path}: expected a file of user {os.geteuid()} with mode 0600, got user "
+            f"{path}: expected a file of user {own_user()} with mode 0600, got user "
             f"{found.st_uid} and mode {mode:04o}; others can read the run's secret"
         )
     return Secret.parse(text, str(path))

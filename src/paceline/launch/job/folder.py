@@ -24,7 +24,6 @@ Waits: for the file system only.
 """
 
 import contextlib
-import fcntl
 import os
 import shlex
 from collections.abc import Callable, Iterator
@@ -51,6 +50,7 @@ from paceline.launch.job.files import (
     writing,
 )
 from paceline.launch.job.sockets import remove_left
+from paceline.machine import AS_BYTES, NO_LINK, hold_file, open_folder
 from paceline.messages.watching import JobStatus
 from paceline.store.journal import FORMAT
 
@@ -58,8 +58,7 @@ _T = TypeVar("_T")
 
 RUNS = Path("runs")  # where job folders go, unless a user names one
 _ENDED_REMEDY = "it says how the last run ended, and --resume does without: remove it"
-_FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
-_LOCK_FLAGS = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+_LOCK_FLAGS = os.O_RDWR | os.O_CREAT | AS_BYTES | NO_LINK
 _JOURNAL_ENDS = ("", "-wal", "-journal", ".lock")  # SQLite's own, and the opener's
 
 
@@ -129,13 +128,15 @@ class JobDir:
             self.path.mkdir(parents=True, exist_ok=True)
             descriptor = os.open(path, _LOCK_FLAGS, 0o600)
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            self._held = os.open(self.path, _FOLDER_FLAGS)
+            hold_file(descriptor)
+            self._held = open_folder(self.path)
         except BlockingIOError:
             raise UsageError(
                 f"{self.path}: its job is running{self._holder()}; end it first, or name "
                 "another folder with --job-dir"
             ) from None
+        except OSError as error:
+            raise UsageError(f"{self.path} cannot be held by one job: {error}") from error
         else:
             self._check_kinds()
             yield

@@ -13,11 +13,12 @@ import stat
 from contextlib import suppress
 from pathlib import Path
 
+from paceline.machine import AS_BYTES, NO_LINK
+
 LOG_PIECE_BYTES = 256 << 10  # of a log, at once
 
-_END = 1 << 62  # of any file, and less than the kernel takes
 _NAME = re.compile(r"([a-z]+)(?:-([0-9]+))?")
-_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_READ = os.O_RDONLY | NO_LINK | AS_BYTES | getattr(os, "O_NONBLOCK", 0)
 
 
 def log_kind(name: str) -> str | None:
@@ -53,9 +54,13 @@ def read_log(logs: Path, name: str, offset: int, most: int = LOG_PIECE_BYTES) ->
         raise FileNotFoundError(f"{path} is no log")
     descriptor = os.open(path, _READ)
     try:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode):
             raise FileNotFoundError(f"{path} is no file")
-        return os.pread(descriptor, most, min(max(0, offset), _END))
+        if offset >= found.st_size:
+            return b""
+        os.lseek(descriptor, max(0, offset), os.SEEK_SET)
+        return os.read(descriptor, most)
     finally:
         os.close(descriptor)
 

@@ -15,7 +15,6 @@ Waits: for the file system only.
 """
 
 import contextlib
-import fcntl
 import os
 import re
 import stat
@@ -25,6 +24,13 @@ from contextlib import suppress
 from pathlib import Path
 
 from paceline.errors import UsageError, spelt_out
+from paceline.machine import (
+    AS_BYTES,
+    NO_LINK,
+    hold_file,
+    open_folder,
+    own_user,
+)
 
 PREFIX = "paceline-"
 HELD_PREFIX = "paceline-run-"  # its maker locks it; earlier versions locked none
@@ -70,7 +76,7 @@ def keep_function(folder: Path, content: bytes) -> None:
     Raises:
         UsageError: it cannot be written.
     """
-    flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC
+    flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | NO_LINK | AS_BYTES
     try:
         with os.fdopen(os.open(folder / _FUNCTION, flags, 0o600), "wb") as file:
             file.write(content)
@@ -86,15 +92,15 @@ def read_function(folder: Path) -> bytes:
     """
     path = folder / _FUNCTION
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        descriptor = os.open(path, os.O_RDONLY | NO_LINK | AS_BYTES)
     except OSError as error:
         raise UsageError(f"cannot read the function: {error}") from error
     with os.fdopen(descriptor, "rb") as file:
         found = os.fstat(descriptor)
         mode = stat.S_IMODE(found.st_mode)
-        if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid() or mode & 0o077:
+        if not stat.S_ISREG(found.st_mode) or found.st_uid != own_user() or mode & 0o077:
             raise UsageError(
-                f"{path}: expected a file of user {os.geteuid()} with mode 0600, got user "
+                f"{path}: expected a file of user {own_user()} with mode 0600, got user "
                 f"{found.st_uid} and mode {mode:04o}"
             )
         return file.read()
@@ -145,9 +151,9 @@ def remove_unheld() -> None:
 def _why_foreign(folder: Path) -> str | None:
     found = folder.lstat()
     mode = stat.S_IMODE(found.st_mode)
-    if found.st_uid != os.geteuid() or mode != _MODE:
+    if found.st_uid != own_user() or mode != _MODE:
         return (
-            f"expected a folder of user {os.geteuid()} with mode {_MODE:04o}, got user "
+            f"expected a folder of user {own_user()} with mode {_MODE:04o}, got user "
             f"{found.st_uid} and mode {mode:04o}"
         )
     strange = [path.name for path in folder.iterdir() if not _is_known(path)]
@@ -185,10 +191,11 @@ def _make_held(stack: contextlib.ExitStack) -> Path:
 
 def _lock(folder: Path) -> int:
     """Hold a folder; the hold falls with the process, and no child inherits it."""
-    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-    descriptor = os.open(folder, flags)
+    descriptor = open_folder(folder, NO_LINK)
+    if descriptor is None:
+        raise OSError("folders cannot be held here")
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        hold_file(descriptor)
     except OSError:
         os.close(descriptor)
         raise

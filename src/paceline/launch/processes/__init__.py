@@ -30,7 +30,12 @@ from paceline.launch.processes.parent import (
 )
 from paceline.launch.processes.process import Child, Watched, end_all, wait_any
 from paceline.launch.processes.role import open_coordinator, open_server
-from paceline.launch.processes.signals import Interrupts, LeaveNotice, Signals
+from paceline.launch.processes.signals import (
+    Interrupts,
+    LeaveNotice,
+    Signals,
+    send_to_main,
+)
 from paceline.launch.processes.stacks import (
     ProcessStacks,
     StackFrame,

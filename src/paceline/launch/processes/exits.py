@@ -15,12 +15,9 @@ from paceline.errors import (
 )
 
 _CRASHES = {
-    signal.SIGABRT,
-    signal.SIGBUS,
-    signal.SIGFPE,
-    signal.SIGILL,
-    signal.SIGSEGV,
-    signal.SIGSYS,
+    getattr(signal, name)
+    for name in ("SIGABRT", "SIGBUS", "SIGFPE", "SIGILL", "SIGSEGV", "SIGSYS")
+    if hasattr(signal, name)
 }
 _MEMORY = (
     "MemoryError",

@@ -14,6 +14,7 @@ Waits: `Signals.wait`, for as long as it is told to, and the daemon thread of a
 `LeaveNotice`. One thread waits; the main thread makes and closes.
 """
 
+import _thread
 import contextlib
 import os
 import signal
@@ -25,12 +26,19 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, final
 
 from paceline.errors import PREEMPTED_EXIT_CODE
+from paceline.machine import at_fork
 
 if TYPE_CHECKING:
     from paceline.trainer.seat import Presence
 
-CAUGHT = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
-NOTICES = (signal.SIGTERM, signal.SIGUSR1)  # of schedulers, which repeat them
+# Those that there are: Windows has neither SIGHUP nor SIGUSR1.
+CAUGHT: tuple[signal.Signals, ...] = tuple(
+    getattr(signal, name)
+    for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGUSR1")
+    if hasattr(signal, name)
+)
+# Of schedulers, which repeat them.
+NOTICES = tuple(number for number in CAUGHT if number.name in {"SIGTERM", "SIGUSR1"})
 ABANDON_S = 3.0
 END_S = 8.0
 
@@ -65,9 +73,7 @@ class Signals:
             self._before[number] = signal.signal(number, self._note)
         _open.append(self)
         if not _hooks:
-            os.register_at_fork(
-                before=_hold_back, after_in_parent=_let_pass, after_in_child=_forget
-            )
+            at_fork(before=_hold_back, after_in_parent=_let_pass, after_in_child=_forget)
             _hooks.append("fork")
 
     def wait(self, timeout_s: float | None) -> bytes:
@@ -88,9 +94,7 @@ class Signals:
     def knock(self) -> None:
         """Have ``came`` called once more; it may be waiting in a system call."""
         self._echoes += 1
-        main = threading.main_thread().ident
-        assert main is not None
-        signal.pthread_kill(main, self._caught[0])
+        send_to_main(self._caught[0])
 
     def hang_up(self) -> None:
         """Signals mean what they meant before, and whoever waits returns; main thread."""
@@ -126,6 +130,16 @@ class Signals:
             with contextlib.suppress(OSError):
                 self._write.send(bytes([number]))
         self._came(frame)
+
+
+def send_to_main(number: signal.Signals) -> None:
+    """Send a signal to the main thread, out of what it waits for where that can be."""
+    main = threading.main_thread().ident
+    assert main is not None
+    if hasattr(signal, "pthread_kill"):
+        signal.pthread_kill(main, number)
+    else:
+        _thread.interrupt_main(number)
 
 
 def _all_caught() -> set[signal.Signals]:

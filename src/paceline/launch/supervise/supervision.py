@@ -5,7 +5,8 @@
     a process ends        coordinator, server: start it again
                           trainer: exit 0 is done; anything else, start it again
     again and again       at once, then after 0.1 s, 0.2 s ... 5 s; a death after three
-                          restarts in a row while the work stands still fails the job
+                          restarts in a row while the work stands still fails the job, and
+                          so does a server's eleventh crash before the work comes further
     a script fails        twice in the same way, on other data: the job fails at once
     a trainer exits 2     wrong usage, its own or paceline's: the job fails at once
     a trainer exits 75    it was preempted: start it again after a second, without a limit
@@ -23,8 +24,8 @@
                           two time-outs have passed: it is killed and counts as done
     all trainers done     the next answer of the coordinator is its last word: finish
 
-The work is records and tasks that are done: an evaluation trains no record. Work that falls
-(a return to a cut) and rises again is progress.
+The work is records and tasks that are done: an evaluation trains no record. What falls (a
+return to a cut) and rises again is progress.
 
 Pure: time is an argument.
 """
@@ -55,6 +56,7 @@ from paceline.launch.supervise.run_events import (
 from paceline.messages.watching import Exited, JobStatus, LauncherOrders
 
 RESTARTS_IN_A_ROW = 3
+CRASHES = 10
 NO_ROOM_S = 1.0  # before a role is looked for a place again
 PREEMPTED_S = 1.0  # before a preempted trainer is started again
 LEAVE_S = 15.0  # interrupted: how long a trainer may take to leave
@@ -85,6 +87,7 @@ class _Post:
         self.moves = False  # killed, to start on another host
         self.told_s: float | None = None  # when it was told to leave
         self.deaths = 0  # in a row, without progress
+        self.crashes = 0  # of its own doing, while the work came no further than ever
         self.lowest = 0  # work: the least since the last death
 
 
@@ -106,7 +109,7 @@ class Supervision:
         """
         self._posts = {role: _Post(role) for role in (COORDINATOR, *servers, *trainers)}
         self._timeout_s, self._disk_wait_s = timeout_s, disk_wait_s
-        self._work = 0
+        self._work = self._furthest = 0
         self._status: JobStatus | None = None  # the last one
         self._no_space_s: float | None = None  # since when no coordinator could start
         self._hearing = Hearing(timeout_s)
@@ -192,6 +195,10 @@ class Supervision:
                 f"{post.role} died {post.deaths} times in a row while the work stood still"
             )
             return [GiveUp(post.role, reason)]
+        post.crashes += exited.is_crash and post.kind != "trainer"
+        if post.crashes > CRASHES:
+            told = f"has failed {post.crashes} times while the work came no further"
+            return [GiveUp(post.role, f"{post.role} {told}: its log says why")]
         post.state = "waiting"
         post.due_s = now + _delay_s(post.deaths)
         post.reason = f"it died ({post.deaths} in a row)"
@@ -337,7 +344,9 @@ class Supervision:
 
     def _progress(self, work: int) -> None:
         self._work = work
+        is_further, self._furthest = work > self._furthest, max(work, self._furthest)
         for post in self._posts.values():
+            post.crashes = 0 if is_further else post.crashes
             if work > post.lowest:
                 post.deaths = 0
             post.lowest = min(post.lowest, work)

@@ -12,7 +12,6 @@ Waits: for the daemon to be there, and for a role. The thread of the user's scri
 """
 
 import contextlib
-import fcntl
 import os
 import stat
 import subprocess
@@ -33,7 +32,7 @@ from paceline.launch.job import Place, UserScript, read_place
 from paceline.launch.torchrun.above import find_torchrun
 from paceline.launch.torchrun.found import Torchrun, read_torchrun
 from paceline.launch.torchrun.wishes import digest_of, read_wishes
-from paceline.machine import machine_name
+from paceline.machine import hold_file, machine_name, require_linux
 from paceline.timing import Deadline, SystemClock, wall_time_s
 
 START_S = 120.0  # of imports, on a cold disk
@@ -68,6 +67,7 @@ def come(environ: Mapping[str, str], script: UserScript) -> Come | JobOver:
         UsageError: torchrun or the environment says something that cannot be.
         JobFailed: nobody on this machine gives a role.
     """
+    require_linux("torchrun with paceline")
     parent, started_at, command_line = find_torchrun(environ, os.getppid())
     torchrun = read_torchrun(environ, parent, command_line)._replace(started=started_at)
     wishes, text = read_wishes(environ, torchrun), _text(script)
@@ -114,7 +114,7 @@ def _start_first(folder: Path, birth: Birth) -> "subprocess.Popen[bytes] | None"
         folder.mkdir(mode=0o700, exist_ok=True)
         return None
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        hold_file(lock)
         if not _is_still(lock, folder / LOCK):
             return None
         with suppress(FileNotFoundError):
@@ -180,7 +180,7 @@ def _sweep(own: Path) -> None:
                 continue
             lock = os.open(path / LOCK, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
             stack.callback(os.close, lock)
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            hold_file(lock)
             for name in (DOOR, LED, LOCK):
                 (path / name).unlink(missing_ok=True)
             path.rmdir()

@@ -29,7 +29,11 @@ _BACKENDS = ("c10d", "static")
 _STORE = ("MASTER_ADDR", "MASTER_PORT")
 
 # torchrun ends its processes by the signal that it was sent itself; at a change by SIGTERM.
-FORWARDED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+FORWARDED: tuple[signal.Signals, ...] = tuple(
+    getattr(signal, name)
+    for name in ("SIGTERM", "SIGINT", "SIGHUP")
+    if hasattr(signal, name)
+)
 
 # Of one process, not of its machine's servers.
 OF_ONE_PROCESS = (

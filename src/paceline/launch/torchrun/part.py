@@ -31,7 +31,7 @@ from paceline.launch.local import LocalRun, Reach, fresh_run_id, wait_local_run
 from paceline.launch.torchrun.claim import ClaimStore, Leading
 from paceline.launch.torchrun.found import JOIN, Torchrun
 from paceline.launch.torchrun.wishes import Wishes
-from paceline.machine import machine_name
+from paceline.machine import machine_name, num_cores
 from paceline.timing import Clock, wall_time_s
 from paceline.transport.address import TcpAddress, TcpListening, parse_address
 from paceline.transport.handshake import Secret
@@ -181,7 +181,7 @@ class TakingPart(NamedTuple):
             launcher=launcher,
             own=self._own(launcher, is_plain=is_plain),
             name=machine_name(),
-            cores=len(os.sched_getaffinity(0)),
+            cores=num_cores(),
             secret=secret,
             join_within_s=JOIN_WITHIN_S,
             orphan_after_s=ORPHAN_AFTER_S,

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from paceline.errors import JobFailed
+from paceline.errors import HyperDiffers
 from paceline.messages.server import CommitRound
 from paceline.messages.shared import Hyper
 from paceline.params.bundle import Bundle
@@ -53,7 +53,7 @@ def agreed_hyper(
     Where ``rows_follow``, gradients of rows need them as well as dense ones.
 
     Raises:
-        JobFailed: two of them differ; names both.
+        HyperDiffers: those of two trainers do; names both, and what differs.
     """
     having = [
         one
@@ -63,13 +63,26 @@ def agreed_hyper(
     for one in having[1:]:
         first = having[0]
         if one.contents.hyper != first.contents.hyper and not may_differ:
-            raise JobFailed(
-                f"round {order.round} of part {order.part}: {first.trainer} has the "
-                f"hyper-parameters {first.contents.hyper}, {one.trainer} has "
-                f"{one.contents.hyper}; one update has one set of them: step schedulers "
-                f"alike on every trainer"
+            told = _differences(first.contents.hyper, one.contents.hyper)
+            raise HyperDiffers(
+                f"round {order.round} of part {order.part}: {first.trainer} and "
+                f"{one.trainer} step with {told}, and one update has one of each. A "
+                "scheduler that is stepped with each batch counts the batches of its own "
+                "trainer, and trainers have unequally many: session.schedule(optimizer, "
+                "factor) counts those of the job; or step it once an epoch"
             )
     return having[0].contents.hyper if having else ()
+
+
+def _differences(first: Sequence[Hyper], second: Sequence[Hyper]) -> str:
+    """Which of them differ, in words; of many groups, those of the first that has some."""
+    for group, (mine, theirs) in enumerate(zip(first, second, strict=False)):
+        names = [name for name in mine if mine[name] != theirs.get(name)]
+        if names:
+            told = [f"{name} {mine[name]} and {theirs.get(name)}" for name in names]
+            where = f" (group {group})" if len(first) > 1 else ""
+            return f"different hyper-parameters: {', '.join(told)}{where}"
+    return f"{len(first)} and {len(second)} groups of hyper-parameters"
 
 
 def count_bytes(contributed: Sequence[Contributed]) -> int:

@@ -7,7 +7,6 @@ so that two who run the same queues share them.
 Waits: the threads of `SlotRunners`, for work; else for nothing. Any thread.
 """
 
-import os
 import queue
 import threading
 from collections.abc import Callable, Sequence
@@ -15,6 +14,7 @@ from typing import Any, Final, NamedTuple, final
 
 import torch
 
+from paceline.machine import num_cores
 from paceline.messages.shared import Hyper
 from paceline.params.bundle import Bundle
 from paceline.params.rows import RowStep, RowTable, ValueTable
@@ -113,7 +113,7 @@ def apply_compensated(
 
 
 # One for each core but the caller's; more read memory no faster, and are mostly idle.
-NUM_RUNNERS: Final = min(3, len(os.sched_getaffinity(0)) - 1)
+NUM_RUNNERS: Final = min(3, num_cores() - 1)
 # Row slots of a part share so many: those who come for more of them wait for a core anyway.
 ROW_QUEUES: Final = NUM_RUNNERS + 1
 # Waking a thread costs 0.05 ms: as long as a step of Adam over so much takes.

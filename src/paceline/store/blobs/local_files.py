@@ -10,6 +10,8 @@ import secrets
 from collections.abc import Sequence
 from pathlib import Path
 
+from paceline.machine import AS_BYTES, open_folder
+
 Buffer = bytes | bytearray | memoryview
 _TEMPORARY = re.compile(r"\.[0-9a-f]{16}\.tmp")
 
@@ -54,7 +56,9 @@ def make_folder(folder: Path) -> None:
 
 def sync_folder(folder: Path) -> None:
     """Make the names in a folder durable."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    descriptor = open_folder(folder)
+    if descriptor is None:  # names are as durable there as the system makes them
+        return
     try:
         os.fsync(descriptor)
     finally:
@@ -62,7 +66,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def _write_durably(path: Path, buffers: Sequence[Buffer]) -> None:
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | AS_BYTES
     descriptor = os.open(path, flags, 0o666)
     try:
         for buffer in buffers:

@@ -15,6 +15,7 @@ from paceline.data.opening import open_source
 from paceline.data.source import Source
 from paceline.data.split import check_stage, default_task_size
 from paceline.errors import UsageError
+from paceline.machine import require_linux
 from paceline.messages.shared import StageKind, StageSpec
 from paceline.trainer.engine import Calls, Tracker
 from paceline.trainer.tensors import PartTensors
@@ -93,6 +94,8 @@ class Stages:
             )
         if cutting.workers < 0:
             raise UsageError(f"{call}: workers must be >= 0, got {cutting.workers}")
+        if cutting.workers:
+            require_linux(f"{call}: workers={cutting.workers}", "; workers=0 reads here")
         source = open_source(dataset, cutting.collate_fn)
         task_size = cutting.task_size
         if task_size is None:

@@ -9,12 +9,16 @@ Waits: in `AnswerWait.wait`. One thread at a time may call.
 """
 
 import math
-import resource
 import select
 from typing import Final, final
 
 from paceline.timing import Clock
 from paceline.transport.streams.pieces import AnySocket
+
+try:
+    import resource
+except ImportError:  # Windows, where nobody waits so
+    resource = None  # type: ignore[assignment]
 
 AWAKE_S: Final = 50e-6
 SOON_S: Final = 3 * AWAKE_S  # an answer within this would be worth it

@@ -30,6 +30,7 @@ from paceline.errors import (
     PeerLost,
     TransportError,
 )
+from paceline.machine import at_fork
 from paceline.timing import Clock, Deadline
 from paceline.transport.connection import (
     SEND_TIMEOUT_S,
@@ -86,7 +87,7 @@ def _leave_to_parent() -> None:
         sock.close()
 
 
-os.register_at_fork(after_in_child=_leave_to_parent)
+at_fork(after_in_child=_leave_to_parent)
 
 
 def connect_stream(

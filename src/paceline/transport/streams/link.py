@@ -61,7 +61,7 @@ class Link:
         origin: str,
         reception: Reception,
         greeting: Deadline,
-        epoll: select.epoll,
+        epoll: "select.epoll",  # Linux has it
         outbox: Outbox,
     ) -> None:
         """Take over an accepted socket that must shake hands by ``greeting``."""

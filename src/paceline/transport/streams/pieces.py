@@ -52,7 +52,6 @@ from paceline.transport.streams.checks import FrameCheck
 from paceline.transport.streams.sealed import Sealed
 
 _DESCRIPTOR = struct.Struct("i")
-_ANCILLARY_BYTES = socket.CMSG_SPACE(_DESCRIPTOR.size)  # of one descriptor
 MAX_PIECES = 1024  # IOV_MAX: the most that one scatter or gather call takes
 
 AnySocket = socket.socket | Sealed
@@ -145,7 +144,7 @@ class FrameReader:
         if not self._takes_descriptors:
             return source.recvmsg_into(pieces)[0]
         count, ancillary, _, _ = source.recvmsg_into(
-            pieces, _ANCILLARY_BYTES, socket.MSG_CMSG_CLOEXEC
+            pieces, socket.CMSG_SPACE(_DESCRIPTOR.size), socket.MSG_CMSG_CLOEXEC
         )
         for level, kind, data in ancillary:
             if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):

@@ -20,6 +20,7 @@ from itertools import chain, zip_longest
 from typing import final
 
 from paceline.errors import DeadlineExceeded, PeerLost, UsageError
+from paceline.machine import at_fork
 from paceline.timing import Deadline, SystemClock
 from paceline.transport.address import TcpAddress, UnixAddress, is_loopback
 from paceline.transport.handshake import Way
@@ -103,7 +104,7 @@ class Lookups:
 
 
 LOOKUPS = Lookups()
-os.register_at_fork(after_in_child=LOOKUPS.forget)
+at_fork(after_in_child=LOOKUPS.forget)
 
 
 def reach(

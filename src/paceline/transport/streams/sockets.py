@@ -50,10 +50,16 @@ _GONE_S = 25
 _TCP_OPTIONS = (
     (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),
     (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
-    (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, _IDLE_S),
-    (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, _PROBE_EVERY_S),
-    (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, (_GONE_S - _IDLE_S) // _PROBE_EVERY_S),
-    (socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _GONE_S * 1000),
+    *(
+        (socket.IPPROTO_TCP, getattr(socket, option), value)
+        for option, value in (
+            ("TCP_KEEPIDLE", _IDLE_S),
+            ("TCP_KEEPINTVL", _PROBE_EVERY_S),
+            ("TCP_KEEPCNT", (_GONE_S - _IDLE_S) // _PROBE_EVERY_S),
+            ("TCP_USER_TIMEOUT", _GONE_S * 1000),
+        )
+        if hasattr(socket, option)
+    ),
 )
 
 logger = logging.getLogger("paceline.transport")

@@ -59,8 +59,3 @@ def test_the_wish_is_said_again_for_the_run_that_goes_on() -> None:
 def test_resources_that_are_none_are_refused(text: str) -> None:
     with pytest.raises(UsageError, match="such as CPU=2,GPU=1"):
         parse_resources(text)
-
-
-def test_a_host_takes_at_least_one_trainer() -> None:
-    with pytest.raises(UsageError, match="at least 1, got 0"):
-        RayWish.of(0, None, is_uploaded=True)

@@ -35,10 +35,8 @@ class RayWish(NamedTuple):
         """As the command line says it.
 
         Raises:
-            UsageError: a number is none, or too small.
+            UsageError: an amount is none, or too small.
         """
-        if per_host is not None and per_host < 1:
-            raise UsageError(f"--trainers-per-host: expected at least 1, got {per_host}")
         told = (("CPU", 1.0),) if resources is None else parse_resources(resources)
         return cls(per_host or 1, told, is_uploaded)
 

@@ -22,6 +22,8 @@ from typing import Any
 import numba
 from numba.core.caching import FunctionCache
 
+from paceline.machine import own_user
+
 _log = logging.getLogger("paceline.kernels")
 
 
@@ -35,7 +37,10 @@ def find_place(function: Callable[..., Any]) -> bool:
     """Whether numba can keep what it makes of a function, perhaps in a folder of ours."""
     if _has_place(function):
         return True
-    folder = Path(_temporary(), f"paceline-cache-{os.geteuid()}")
+    user = own_user()
+    if user is None:  # whose a file is cannot be told here
+        return False
+    folder = Path(_temporary(), f"paceline-cache-{user}")
     why = _why_not(folder)
     if why is None:
         numba.config.CACHE_DIR = str(folder)
@@ -74,9 +79,9 @@ def _why_not(folder: Path) -> str | None:
     except OSError as error:
         return error.strerror or str(error)
     mode = stat.S_IMODE(found.st_mode)
-    if stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and mode == 0o700:
+    if stat.S_ISDIR(found.st_mode) and found.st_uid == own_user() and mode == 0o700:
         return None
     return (
-        f"expected a folder of user {os.geteuid()} with mode 0700, got one of user "
+        f"expected a folder of user {own_user()} with mode 0700, got one of user "
         f"{found.st_uid} with mode {mode:04o}"
     )

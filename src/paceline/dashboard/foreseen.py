@@ -1,0 +1,181 @@
+"""A forecast of the very job, beside what was measured; and what another pace would bring.
+
+The job is forecast as it is: its pace, so many trainers and servers, batches as long as
+those of the last minute or so. Only where that agrees with what was measured is anything
+said of other paces: what a forecast does not know of is the reason where it does not.
+
+Pure.
+"""
+
+import math
+from collections import deque
+from collections.abc import Iterable
+from typing import Any, Final, NamedTuple, final
+
+from paceline.config import SSP, Pace, Sync, parse_pace
+from paceline.errors import UsageError
+
+MOST_BATCHES: Final = 2000  # of one forecast, which so takes some tenths of a second
+FEWEST_STEPS, MOST_STEPS = 10, 100  # of each trainer
+MOST_TRAINERS: Final = 200  # of a job that is forecast
+KEPT_LINES = 8  # of each trainer; it writes one every ten seconds
+NEAR_RATE = 1.3  # times
+NEAR_SHARE = 0.15  # of trainers' time
+SLOW = 1.5  # times as long for a batch as the middle one of all trainers
+
+PARTS: Final = ("computing", "waiting for servers", "waiting for others")
+
+Facts = dict[str, Any]
+Shares = tuple[float, float, float]  # of PARTS
+
+
+class MeasuredJob(NamedTuple):
+    """What is known of a job that was measured.
+
+    ``pushed_bytes`` are of a batch; ``rate`` is in records a second; ``computed`` are
+    events of that name.
+    """
+
+    pace: str
+    trainers: int
+    servers: int
+    batch_size: int
+    pushed_bytes: int
+    rate: float
+    shares: Shares
+    computed: tuple[Facts, ...]
+
+
+@final
+class Past:
+    """What a forecast is fitted to, as events tell it: bounded, the newest."""
+
+    def __init__(self) -> None:
+        """Nothing is known."""
+        self.batch_size = 0  # of the stage that is read
+        self._lines: dict[str, deque[Facts]] = {}  # {trainer: events}
+
+    def note(self, event: Facts) -> None:
+        """Take note of an event of any name.
+
+        Raises:
+            KeyError, TypeError, ValueError: it is none that is known.
+        """
+        name = event["event"]
+        if name == "StageRegistered":
+            self.batch_size = int(event["spec"]["batch_size"])
+        elif name == "computed":
+            trainer = str(event["trainer"])
+            if trainer in self._lines or len(self._lines) <= MOST_TRAINERS:
+                kept = self._lines.setdefault(trainer, deque(maxlen=KEPT_LINES))
+                kept.append(event)
+
+    @property
+    def trainers(self) -> int:
+        """How many have told how long their batches take."""
+        return len(self._lines)
+
+    def computed(self, trainers: Iterable[str] | None = None) -> tuple[Facts, ...]:
+        """Events of these trainers; None: of all."""
+        names = self._lines if trainers is None else self._lines.keys() & set(trainers)
+        return tuple(event for name in sorted(names) for event in self._lines[name])
+
+
+def foresee(job: MeasuredJob) -> Facts:
+    """The forecast beside what was measured, and what other paces would bring.
+
+    Empty if there is nothing to say yet; ``told`` alone if the job cannot be forecast.
+    """
+    if not job.computed or not job.batch_size or job.rate <= 0:
+        return {}
+    if job.trainers > MOST_TRAINERS:
+        return {"told": f"jobs of more than {MOST_TRAINERS} trainers are not forecast here"}
+    # The forecast brings the coordinator and the server along: only who looks needs them.
+    from paceline.forecast.job import forecast  # noqa: PLC0415
+
+    try:
+        pace = parse_pace(job.pace)
+        here = forecast(_plan(job, pace))
+    except UsageError as error:
+        return {"told": f"no forecast: {error}"}
+    spells = here.spells
+    shares = (
+        spells["computing"] + spells["paused"],
+        spells["servers"],
+        spells["coordinator"],
+    )
+    rate = here.records_per_second
+    wrong = _differs(job, shares, rate)
+    told: Facts = {
+        "parts": list(PARTS),
+        "measured": [round(share, 4) for share in job.shares],
+        "forecast": [round(share, 4) for share in shares],
+        "rates": [round(job.rate, 1), round(rate, 1)],
+        "told": wrong or _slowest(job.computed),
+        "agrees": not wrong,
+        "paces": [],
+    }
+    if not wrong:
+        for other in _others(pace, job.trainers):
+            times = forecast(_plan(job, other)).records_per_second / rate
+            told["paces"].append([str(other), round(times, 2)])
+    return told
+
+
+def _plan(job: MeasuredJob, pace: Pace) -> Any:  # noqa: ANN401  (of a room that loads late)
+    from paceline.forecast.fitting import fit_events  # noqa: PLC0415
+    from paceline.forecast.plan import Plan  # noqa: PLC0415
+
+    fitted = fit_events(job.computed)
+    if fitted is None:
+        raise UsageError("no line 'computed' can be read")
+    steps = max(FEWEST_STEPS, min(MOST_STEPS, MOST_BATCHES // job.trainers))
+    return Plan(
+        trainers=job.trainers,
+        servers=max(1, job.servers),
+        pace=pace,
+        steps=steps,
+        batch_size=job.batch_size,
+        compute=fitted.compute,
+        pauses=fitted.pauses,
+        parameter_bytes=job.pushed_bytes,
+        cut_every_s=0.0,
+    )
+
+
+def _differs(job: MeasuredJob, shares: Shares, rate: float) -> str:
+    """Why the forecast is not to be trusted; empty: it is near enough."""
+    gaps = [found - told for found, told in zip(job.shares, shares, strict=True)]
+    worst = max(range(len(PARTS)), key=lambda n: abs(gaps[n]))
+    times = rate / job.rate
+    if abs(gaps[worst]) <= NEAR_SHARE and abs(math.log(times)) <= math.log(NEAR_RATE):
+        return ""
+    return (
+        f"The forecast differs, most in {PARTS[worst]}: {100 * shares[worst]:.0f} % of "
+        f"trainers' time where {100 * job.shares[worst]:.0f} % were measured, and "
+        f"{times:.2f} times the records/s. Something takes time that it does not know of, "
+        "as a full machine does; so it says nothing of other paces."
+    )
+
+
+def _slowest(computed: Iterable[Facts]) -> str:
+    """Who is slow, if one is; in words."""
+    means: dict[str, list[float]] = {}
+    for event in computed:
+        means.setdefault(str(event["trainer"]), []).append(float(event["mean_s"]))
+    by_time = sorted((sum(told) / len(told), name) for name, told in means.items())
+    middle, (most, name) = by_time[(len(by_time) - 1) // 2][0], by_time[-1]
+    if len(by_time) < 2 or most < SLOW * middle:
+        return ""
+    return f"{name} takes {most / middle:.1f} times as long for a batch as the middle one."
+
+
+def _others(pace: Pace, trainers: int) -> list[Pace]:
+    """Paces that wait less, the nearest first."""
+    if trainers < 2:
+        return []
+    if isinstance(pace, Sync):
+        has_backup = pace.backup > 0 or pace.reduce != "mean" or trainers < 3
+        first = [] if has_backup else ["sync:backup=1"]
+        return [parse_pace(text) for text in [*first, "ssp:3", "async"]]
+    return [parse_pace("async")] if isinstance(pace, SSP) else []

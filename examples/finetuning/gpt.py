@@ -53,11 +53,11 @@ class GPT(nn.Module):
 class Adapted(nn.Module):
     """A frozen linear layer and what is learned beside it."""
 
-    def __init__(self, frozen: nn.Linear, rank: int) -> None:
+    def __init__(self, frozen: nn.Linear, width: int) -> None:
         super().__init__()
         self.frozen = frozen
-        self.down = nn.Linear(frozen.in_features, rank, bias=False)
-        self.up = nn.Linear(rank, frozen.out_features, bias=False)
+        self.down = nn.Linear(frozen.in_features, width, bias=False)
+        self.up = nn.Linear(width, frozen.out_features, bias=False)
         nn.init.zeros_(self.up.weight)
 
     def forward(self, hidden: Tensor) -> Tensor:
@@ -65,13 +65,13 @@ class Adapted(nn.Module):
         return self.frozen(hidden) + self.up(self.down(hidden))
 
 
-def adapt(model: GPT, rank: int) -> list[nn.Parameter]:
+def adapt(model: GPT, width: int) -> list[nn.Parameter]:
     """Freeze ``model``, put adapters into its blocks, and return what is left to train."""
     model.requires_grad_(requires_grad=False)
     for block in model.blocks:
         for name, layer in list(block.named_children()):
             if isinstance(layer, nn.Linear):
-                setattr(block, name, Adapted(layer, rank))
+                setattr(block, name, Adapted(layer, width))
     return [p for p in model.parameters() if p.requires_grad]
 
 

@@ -35,7 +35,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--pieces", type=int, default=4096, help="of English")
     parser.add_argument("--epochs", type=int, default=4, help="of Python")
-    parser.add_argument("--rank", type=int, default=8, help="of an adapter")
+    parser.add_argument("--width", type=int, default=8, help="rank of an adapter")
     flags = parser.parse_args()
 
     torch.manual_seed(0)
@@ -45,7 +45,7 @@ def main() -> None:
     train(session, model, whole, manual()[: flags.pieces], epochs=1)
     session.unshare(model)
 
-    adapters = adapt(model, flags.rank)
+    adapters = adapt(model, flags.width)
     optimizer = session.share(model, torch.optim.AdamW(adapters, lr=3e-3))
     code = source()
     learned, held_out = code[:-256], code[-256:]

@@ -4,6 +4,7 @@ Batches sleep, so that seven processes have room on two cores. `tools/draw_life.
 this job, and lets one trainer join and others die.
 """
 
+import argparse
 import time
 
 import digits
@@ -20,13 +21,16 @@ SLOW, TIMES = "trainer-2", 3
 
 def main() -> None:
     """Train; how fast, is a matter of who is asked."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--epochs", type=int, default=EPOCHS)
+    flags = parser.parse_args()
     torch.manual_seed(0)
     model = Reader()
     session = paceline.connect()
     sleep_s = SLEEP_S * (TIMES if session.trainer == SLOW else 1)
     optimizer = session.share(model, torch.optim.Adam(model.parameters(), lr=1e-3))
     data = digits.draw(RECORDS, seed=0)
-    for images, labels in session.batches(data, batch_size=BATCH, epochs=EPOCHS):
+    for images, labels in session.batches(data, batch_size=BATCH, epochs=flags.epochs):
         time.sleep(sleep_s)
         loss = cross_entropy(model(images), labels)
         loss.backward()

@@ -44,6 +44,7 @@ HELD = {  # {a block, or a page with all of its blocks of a kind: the test that 
     ("docs/first-change.md", "commands"): FIRST_CHANGE,
     ("docs/states.md", "mermaid"): "tests/architecture/test_developer_pages.py",
     ("docs/coming-from-ddp.md", "python"): "tests/system/test_coming_from_ddp.py",
+    ("docs/examples.md", "python"): "tests/docs/test_examples_page.py",
     ("docs/quickstart.md", "python"): "tests/system/test_quickstart.py",
     ("docs/paces.md: import paceline", "python"): "tests/cluster/test_strategy.py",
 }

@@ -23,12 +23,12 @@ def test_adapters_change_nothing_before_they_have_learned(
     model: Module, text: Tensor
 ) -> None:
     before = model(text)
-    load("finetuning", "gpt")[0].adapt(model, rank=4)
+    load("finetuning", "gpt")[0].adapt(model, width=4)
     assert torch.equal(model(text), before)
 
 
 def test_adapters_alone_are_left_to_train(model: Module, text: Tensor) -> None:
-    learned = load("finetuning", "gpt")[0].adapt(model, rank=4)
+    learned = load("finetuning", "gpt")[0].adapt(model, width=4)
     names = {n for n, p in model.named_parameters() if p.requires_grad}
     assert len(learned) == len(names) == 16
     assert all(n.endswith(("down.weight", "up.weight")) for n in names)

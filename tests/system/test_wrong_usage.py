@@ -44,3 +44,39 @@ def test_wrong_usage_is_not_started_again(
     assert result.verdict.exit_code == 1
     assert SCRIPTS[script] in result.verdict.reason
     assert json.loads(job.summary.read_text())["restarts"]["trainer"] == 0
+
+
+STEPPED = """
+import paceline, torch
+session = paceline.connect()
+model = torch.nn.Linear(4, 1)
+optimizer = session.share(model, torch.optim.SGD(model.parameters(), lr=0.01))
+scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda steps: 1 / (1 + steps))
+data = torch.utils.data.TensorDataset(torch.randn(1700, 4), torch.randn(1700, 1))
+for _ in range(3):
+    for inputs, labels in session.batches(data, batch_size=20):
+        ((model(inputs) - labels) ** 2).mean().backward()
+        optimizer.step()
+        scheduler.step()
+        optimizer.zero_grad()
+"""
+
+
+@pytest.mark.system
+@pytest.mark.timeout(0)
+def test_schedulers_that_come_to_differ_fail_the_job_once_and_by_name(
+    tmp_path: Path, forks: ForkServer
+) -> None:
+    path = tmp_path / "train.py"
+    path.write_text(STEPPED)
+    job = JobDir(tmp_path / "job")
+    config = JobConfig(run="run", trainers=3)
+    with (tmp_path / "out").open("w") as out:
+        show = open_show(out)
+        run = LocalRun(config, UserScript(str(path), ()), job)
+        result = wait_local_run(run, show, SystemClock(), forks=forks)
+        show.close()
+    assert result.verdict.exit_code == 1
+    assert "step with different hyper-parameters: lr 0.0" in result.verdict.reason
+    assert "session.schedule(optimizer, factor)" in result.verdict.reason
+    assert json.loads(job.summary.read_text())["restarts"]["server"] == 0

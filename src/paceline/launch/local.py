@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from paceline.config import JobConfig
 from paceline.errors import JobFailed
 from paceline.ids import COORDINATOR, LAUNCHER, role_kind, server_id, trainer_id
-from paceline.launch.hosts import open_door, require_door, require_shared
+from paceline.launch.hosts import open_door, require_door
 from paceline.launch.job import (
     LOOPBACK,
     THREADS,
@@ -134,8 +134,7 @@ def wait_local_run(
         JobFailed: the job's own fork server was killed and would not go.
     """
     if reach.listening is not None:
-        require_shared(run.config)
-        require_door(reach.listening, clock)
+        require_door(reach.listening, run.config, clock)
     may_share_memory(environment)  # what it cannot read is told before anything starts
     # Outermost: whoever interrupts, and when, gets an orderly end and a summary.
     with Interrupts() as interrupts, contextlib.ExitStack() as stack:

@@ -101,12 +101,14 @@ def require_shared(config: JobConfig) -> None:
         )
 
 
-def require_door(listening: Listening, clock: Clock) -> None:
-    """Let the address be free, and TLS there if it is needed: nothing is claimed yet.
+def require_door(listening: Listening, config: JobConfig, clock: Clock) -> None:
+    """What can be told before anything is claimed.
 
     Raises:
-        UsageError: it is not, or its library is not installed.
+        UsageError: the checkpoints lie in the job folder; the address is not free; or TLS
+            is needed, and its library is not installed.
     """
+    require_shared(config)
     way = way_of(is_plain=listening.is_plain)
     wires = Wires("", LAUNCHER, clock, secret=Secret.fresh(), way=way)
     wires.listen_as_launcher(str(listening.address), _NobodyIn()).close()

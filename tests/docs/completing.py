@@ -200,6 +200,11 @@ RUN: dict[str, Completed] = {  # {block: what completes it}
     'docs/training-script.md: if session.once("report"):': Completed(
         after='assert "head.weight" in torch.load("model.pt")\n'
     ),
+    "docs/training-script.md: def best_loss():": Completed(
+        "anew()\noptimizer = session.share(model, optimizer)\n"
+        "losses = iter([3.0, 5.0] * 5)\nvalidate = lambda model: next(losses)\n",
+        "assert best_loss() == 3.0\n",
+    ),
     "docs/training-script.md: session.track(scheduler=scheduler, scaler=sc": Completed(
         "scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 10)\n"
         'scaler = torch.amp.GradScaler("cpu")\n'

@@ -268,7 +268,7 @@ def test_in_rounds_one_rate_is_that_of_all_rows(make_job: MakeJob) -> None:
     for thread in threads:
         thread.join(timeout=60)
     assert not any(thread.is_alive() for thread in threads), "a trainer hangs"
-    assert any("one update has one set of them" in str(error) for error in errors), errors
+    assert any("one update has one of each" in str(error) for error in errors), errors
 
 
 def test_a_job_that_has_begun_goes_on_with_the_rows_that_it_has(

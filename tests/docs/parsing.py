@@ -12,6 +12,7 @@ import runpy
 import shlex
 import sys
 import tomllib
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
@@ -148,7 +149,9 @@ def refusal_of_parser(program: str, words: Sequence[str]) -> Iterator[str]:
         mock.patch.object(argparse.ArgumentParser, "parse_args", take),
         contextlib.redirect_stderr(said),
         contextlib.redirect_stdout(said),
+        warnings.catch_warnings(),  # other tests have imported some of it before
     ):
+        warnings.simplefilter("ignore")
         try:
             run(where, run_name="__main__")
         except Taken:

@@ -15,7 +15,7 @@ import os
 import platform
 import select
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from paceline.errors import UsageError
@@ -34,6 +34,8 @@ _NEEDED: Final = {  # {what several processes are made of: where it is found}
     "Unix sockets": (socket, "AF_UNIX"),
 }
 
+LINKS: Final = ("epoll", "Unix sockets")  # what links between processes are made of
+
 
 def machine_name() -> str:
     """The name that its agent has given to it, or SLURM, or else its own."""
@@ -41,20 +43,22 @@ def machine_name() -> str:
     return environ.get(HOST) or environ.get(SLURM_NAME) or socket.gethostname()
 
 
-def lacking() -> list[str]:
+def lacking(needed: Iterable[str] = _NEEDED) -> list[str]:
     """What processes of a job are made of, and this system does not have."""
-    return [name for name, (module, it) in _NEEDED.items() if not hasattr(module, it)]
+    return [name for name in needed if not hasattr(*_NEEDED[name])]
 
 
 def require_linux(
-    what: str, instead: str = "; `python train.py` runs here in one process"
+    what: str,
+    instead: str = "; `python train.py` runs here in one process",
+    needed: Iterable[str] = _NEEDED,
 ) -> None:
-    """Let this be a system that processes of a job can run on.
+    """Let this be a system that processes of a job can run on, or has what is ``needed``.
 
     Raises:
         UsageError: it lacks something; what runs here all the same.
     """
-    if missing := lacking():
+    if missing := lacking(needed):
         raise UsageError(
             f"{what} needs Linux: {platform.system() or 'this system'} has no "
             f"{', no '.join(missing)}{instead}"

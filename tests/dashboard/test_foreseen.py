@@ -58,7 +58,9 @@ def test_what_cannot_be_forecast_is_told_with_its_reason() -> None:
     parts = foresee(STRAGGLER._replace(pace="diloco:50,fragments=5,overlap=4"))
 
     assert "are not forecast here" in crowd["told"]
+    several = foresee(STRAGGLER._replace(pace="part 0 sync; part 1 async"))
     assert "without fragments" in parts["told"]
+    assert "the pace is not one for all" in several["told"]
     assert foresee(STRAGGLER._replace(computed=())) == {}
     assert foresee(STRAGGLER._replace(batch_size=0)) == {}
 
@@ -77,9 +79,22 @@ def test_what_is_kept_of_the_past_is_bounded_and_the_newest() -> None:
         for trainer in range(2 * MOST_TRAINERS):
             past.note(computed(trainer, float(n)))
 
+    everybody = [f"trainer-{n}" for n in range(2 * MOST_TRAINERS)]
     assert past.batch_size == 20
-    assert past.trainers == MOST_TRAINERS + 1  # one more than is forecast: too many
-    assert len(past.computed()) == KEPT_LINES * past.trainers
+    assert len(past.computed(everybody)) == KEPT_LINES * (MOST_TRAINERS + 1)
     assert [e["mean_s"] for e in past.computed(["trainer-7"])] == [
         float(n) for n in range(100 - KEPT_LINES, 100)
     ]
+
+
+def test_an_evaluation_and_an_earlier_run_are_no_part_of_the_past() -> None:
+    past = Past()
+    past.note({"event": "StageRegistered", "spec": {"batch_size": 20}})
+    past.note(computed(0, 1.0))
+    evaluation = {"batch_size": 1000, "kind": "evaluate"}
+    past.note({"event": "StageRegistered", "spec": evaluation})
+    assert past.batch_size == 20
+
+    past.note({"event": "RunBegun"})
+
+    assert past.computed(["trainer-0"]) == ()

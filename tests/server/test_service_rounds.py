@@ -9,7 +9,7 @@ import torch
 from paceline.config import Adagrad, Sync
 from paceline.messages.data import Pull, Pulled, Push
 from paceline.messages.server import CommitRound, Fence, FenceReport, MarkEntry
-from paceline.messages.shared import OptimizerSpec, Waiting
+from paceline.messages.shared import OptimizerSpec, Refusal, Waiting
 from paceline.messages.waits import Wait
 from paceline.timing import ManualClock
 from paceline.transport.service import Peer
@@ -217,6 +217,7 @@ def test_contributors_with_different_hyper_parameters_fail_the_job_by_name(
     server.push(1, SECOND, blocks=ONES, trainer=12, round=1, hyper={"lr": 0.5})
     contributions = (contribution(1, FIRST, 0.5, 11), contribution(1, SECOND, 0.5, 12))
     order = CommitRound(part=0, round=1, contributions=contributions)
+    parked = server.submit(Pull(incarnation=11, timeline=0, part=0, at_round=1))
     server.coordinator.order_last(order)
     report = server.coordinator.order(until=lambda report: report.broken is not None)
     assert report.broken is not None
@@ -226,6 +227,9 @@ def test_contributors_with_different_hyper_parameters_fail_the_job_by_name(
     )
     assert "session.schedule" in report.broken
     assert not server.service.wait_over(0.0), "another one would fail in the same way"
+    refused = parked.wait()
+    assert isinstance(refused, Refusal), "its numbers are those of the round before"
+    assert "different hyper-parameters" in refused.text
     assert "cannot go on" in caplog.text
     assert verdict(server.push(2, window(1, task=1))) == "invalid"
 

@@ -9,7 +9,7 @@ Pure.
 
 import math
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple, final
 
 from paceline.config import SSP, Pace, Sync, parse_pace
@@ -17,7 +17,7 @@ from paceline.errors import UsageError
 
 MOST_BATCHES: Final = 2000  # of one forecast, which so takes some tenths of a second
 FEWEST_STEPS, MOST_STEPS = 10, 100  # of each trainer
-MOST_TRAINERS: Final = 200  # of a job that is forecast
+MOST_TRAINERS: Final = 64  # of a job that is forecast: of more, events tell of some
 KEPT_LINES = 8  # of each trainer; it writes one every ten seconds
 NEAR_RATE = 1.3  # times
 NEAR_SHARE = 0.15  # of trainers' time
@@ -62,22 +62,20 @@ class Past:
             KeyError, TypeError, ValueError: it is none that is known.
         """
         name = event["event"]
-        if name == "StageRegistered":
-            self.batch_size = int(event["spec"]["batch_size"])
+        if name == "RunBegun":  # by others, perhaps
+            self._lines.clear()
+        elif name == "StageRegistered":
+            if event["spec"].get("kind", "train") == "train":
+                self.batch_size = int(event["spec"]["batch_size"])
         elif name == "computed":
             trainer = str(event["trainer"])
             if trainer in self._lines or len(self._lines) <= MOST_TRAINERS:
                 kept = self._lines.setdefault(trainer, deque(maxlen=KEPT_LINES))
                 kept.append(event)
 
-    @property
-    def trainers(self) -> int:
-        """How many have told how long their batches take."""
-        return len(self._lines)
-
-    def computed(self, trainers: Iterable[str] | None = None) -> tuple[Facts, ...]:
-        """Events of these trainers; None: of all."""
-        names = self._lines if trainers is None else self._lines.keys() & set(trainers)
+    def computed(self, trainers: Iterable[str]) -> tuple[Facts, ...]:
+        """Events of these trainers."""
+        names = self._lines.keys() & set(trainers)
         return tuple(event for name in sorted(names) for event in self._lines[name])
 
 
@@ -93,33 +91,34 @@ def foresee(job: MeasuredJob) -> Facts:
     # The forecast brings the coordinator and the server along: only who looks needs them.
     from paceline.forecast.job import forecast  # noqa: PLC0415
 
+    if job.pace.startswith(("auto", "part ")):
+        return {
+            "told": f"no forecast: the pace is not one for all and for long: {job.pace}"
+        }
     try:
         pace = parse_pace(job.pace)
         here = forecast(_plan(job, pace))
+        rate, shares = here.records_per_second, _shares(here.spells)
+        wrong = _differs(job, shares, rate)
+        paces = [] if wrong else _others(pace, job.trainers)
+        others = [(str(one), forecast(_plan(job, one))) for one in paces]
     except UsageError as error:
         return {"told": f"no forecast: {error}"}
-    spells = here.spells
-    shares = (
-        spells["computing"] + spells["paused"],
-        spells["servers"],
-        spells["coordinator"],
-    )
-    rate = here.records_per_second
-    wrong = _differs(job, shares, rate)
-    told: Facts = {
+    return {
         "parts": list(PARTS),
         "measured": [round(share, 4) for share in job.shares],
         "forecast": [round(share, 4) for share in shares],
         "rates": [round(job.rate, 1), round(rate, 1)],
         "told": wrong or _slowest(job.computed),
         "agrees": not wrong,
-        "paces": [],
+        "paces": [[name, round(one.records_per_second / rate, 2)] for name, one in others],
     }
-    if not wrong:
-        for other in _others(pace, job.trainers):
-            times = forecast(_plan(job, other)).records_per_second / rate
-            told["paces"].append([str(other), round(times, 2)])
-    return told
+
+
+def _shares(spells: Mapping[Any, float]) -> Shares:
+    """Of a forecast, as they are measured."""
+    computing = spells["computing"] + spells["paused"]
+    return computing, spells["servers"], spells["coordinator"]
 
 
 def _plan(job: MeasuredJob, pace: Pace) -> Any:  # noqa: ANN401  (of a room that loads late)

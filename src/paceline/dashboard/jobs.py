@@ -43,7 +43,7 @@ ASK_EVERY_S = 5.0
 FIRST_S = 1.0  # from the first answer to the second question: then there is a rate
 FIND_SHARE = 4  # a folder that takes long to go through is gone through less often
 BEGIN_S = 60.0  # so long a job may take from its job.json to its run.json
-LEFT_S = 30.0  # without anybody who looks, an observer is closed
+LEFT_S = 120.0  # without anybody who looks, or scrapes, an observer is closed
 _FILES = (
     *("job.json", "run.json", "summary.json", "status.json"),
     *("events.jsonl", "events.old.jsonl"),
@@ -223,7 +223,7 @@ class Jobs:
             require_files(one.dir.path / name for name in _FILES)
             is_plain = True
             row = _row(one.dir, marks, self._wall_time_s())
-        except (PacelineError, ValueError) as error:
+        except Exception as error:  # noqa: BLE001  (one folder holds up no other)
             begun_t = 0.0 if marks[0] is None else marks[0][0] / 1e9
             row = JobRow(one.dir.path.name, "not readable", "unread", begun_t, str(error))
         with self._lock:

@@ -16,6 +16,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any, NamedTuple, final
 
+from paceline.messages.shared import SpentTime
 from paceline.messages.waits import MOST_NAMED, listed
 from paceline.messages.watching import ProcessStatus
 
@@ -90,11 +91,18 @@ class WholeRun:
             if name not in self._told and len(self._told) >= MOST_KEPT:
                 continue
             new = tuple(map(float, told))
+            if len(new) != len(SpentTime._fields):
+                raise ValueError(f"expected {len(SpentTime._fields)} sums, got {told}")
             _, grown, before = self._told.get(name, (0.0, (0.0,) * len(new), new))
             self._first.setdefault(name, at_s)
             more = _growth(before, new)
             grown = tuple(g + m for g, m in zip(grown, more, strict=True))
             self._told[name] = (at_s, grown, new)
+
+    @property
+    def trainers(self) -> list[str]:
+        """Those that have told what their time went into."""
+        return list(self._told)
 
     def of(self, name: str) -> MinuteSum | None:
         """How much one has grown; None until it has been told twice."""

@@ -45,7 +45,7 @@ SILENT_S = 0.5  # an answer takes milliseconds
 CLOSE_S = 6.0  # longer than an answer is waited for
 FORESEE_EVERY_S = 15.0
 
-STRANGE = (ArithmeticError, AttributeError, KeyError, TypeError, ValueError)  # of events
+STRANGE = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)  # of events
 
 Known = dict[str, tuple[int, int]]  # how much of which curve
 
@@ -76,6 +76,7 @@ class Observer:
         self._stop = threading.Event()
         self._summary: dict[str, object] | None = None  # that was told last
         self._asked_s: float | None = None  # since when an answer is waited for
+        self._has_asked, self._has_told = threading.Event(), threading.Event()
         self._told_s, self._is_silent = 0.0, False  # of the last beat
         self._tail = Tail(job.events) if isinstance(job, JobDir) else None
         self._beat = PageBeat(0, b"{}")
@@ -112,7 +113,10 @@ class Observer:
             return self._picture.curves(known)
 
     def metrics(self) -> bytes:
-        """What Prometheus reads."""
+        """What Prometheus reads; who has just begun to look waits for a first answer."""
+        if any(thread.is_alive() for thread in self._threads):
+            self._has_asked.wait(CLOSE_S)
+            self._has_told.wait(CLOSE_S)
         with self._lock:
             figures = self._picture.figures(
                 is_silent=self._is_silent, has_events=self._tail is not None
@@ -155,10 +159,16 @@ class Observer:
         self._asked_s = None
 
     def foresee(self) -> None:
-        """Forecast the job as it is known: a part of the next beat."""
-        with self._lock:
-            measured = self._picture.measured()
-        told = {} if measured is None else foresee(measured)
+        """Forecast the job as it is known: a part of the next beat.
+
+        Events that are none that is known make it one that cannot be made.
+        """
+        try:
+            with self._lock:
+                measured = self._picture.measured()
+            told = {} if measured is None else foresee(measured)
+        except STRANGE as error:
+            told = {"told": f"no forecast: what the job has told cannot be read ({error})"}
         with self._lock:
             self._picture.note_foreseen(told)
 
@@ -167,8 +177,7 @@ class Observer:
         while not self._stop.wait(FORESEE_EVERY_S):
             if not (was_over and self.is_over):
                 was_over = self.is_over
-                with suppress(*STRANGE):
-                    self.foresee()
+                self.foresee()
 
     def _ask(self) -> None:
         while not self._stop.is_set():
@@ -177,6 +186,7 @@ class Observer:
             else:
                 with suppress(PacelineError):  # the picture tells it
                     self.ask()
+            self._has_asked.set()
             self._stop.wait(EVERY_S)
 
     def _status(self) -> JobStatus:
@@ -187,6 +197,7 @@ class Observer:
             is_due = self._clock.now_s() - self._told_s >= EVERY_S
             if is_due or self._seems_silent() != self._is_silent or not self._beat.number:
                 self.look()
+            self._has_told.set()
             self._stop.wait(LOOK_EVERY_S)
 
     def _seems_silent(self) -> bool:

@@ -17,7 +17,7 @@ from typing import Any, final
 from paceline.config import SSP, parse_pace
 from paceline.dashboard.foreseen import MeasuredJob, Past
 from paceline.dashboard.lanes import Lanes
-from paceline.dashboard.loads import Loads, WholeRun, bytes_of, hosts_of
+from paceline.dashboard.loads import Loads, WholeRun, hosts_of
 from paceline.dashboard.metrics import Figures, Tally
 from paceline.dashboard.rounds import LastRounds
 from paceline.dashboard.series import Series
@@ -127,23 +127,26 @@ class Picture:
         status, ended = self._status, self._ended
         if status is None:
             return None
-        trainers = [p.id for p in status.processes if p.role == "trainer" and p.spent]
-        servers = [p for p in status.processes if p.role == "server"]
-        times = self._loads.times(status.processes) if ended is None else self._run.times()
-        batches = status.records / max(1, self._past.batch_size)
-        if "mean" not in times or batches < 1:
+        if ended is None:
+            trainers = [p.id for p in status.processes if p.role == "trainer" and p.spent]
+            times, rate = self._loads.times(status.processes), self._rate.per_second()
+        else:
+            trainers, times = self._run.trainers, self._run.times()
+            rate = float(ended.get("records_per_second") or 0.0)
+        servers = self._servers(status.processes)
+        if "mean" not in times or rate <= 0:
             return None
         read, compute, *waits = times["mean"]
-        rate = self._rate.per_second() if ended is None else ended["records_per_second"]
+        pushed_per_s = sum(one["in_per_s"] for one in servers)
         return MeasuredJob(
             pace=status.pace,
-            trainers=len(trainers) if ended is None else self._past.trainers,
+            trainers=len(trainers),
             servers=len(servers),
             batch_size=self._past.batch_size,
-            pushed_bytes=round(sum(bytes_of(p.counters)[0] for p in servers) / batches),
-            rate=rate or 0.0,
+            pushed_bytes=round(pushed_per_s * self._past.batch_size / rate),
+            rate=rate,
             shares=(read + compute, waits[0], waits[1]),
-            computed=self._past.computed(trainers if ended is None else None),
+            computed=self._past.computed(trainers),
         )
 
     @property

@@ -208,4 +208,5 @@ class JobStatus(Message, frozen=True):
         """Which epoch of the job it is, from 1, over all loops; between two, the last."""
         queue = self.queue
         is_begun = queue.todo or queue.pending or queue.done or queue.failed
-        return self.epochs + 1 if is_begun else max(1, self.epochs)
+        trains = self.kind == "train" and is_begun
+        return self.epochs + 1 if trains else max(1, self.epochs)

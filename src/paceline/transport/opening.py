@@ -5,7 +5,7 @@ import secrets
 import msgspec
 
 from paceline.errors import UsageError
-from paceline.machine import require_linux
+from paceline.machine import LINKS, require_linux
 from paceline.timing import Clock, Deadline
 from paceline.transport.address import (
     InProcessAddress,
@@ -64,7 +64,7 @@ def connect(
     where = parse_address(address)
     if isinstance(where, InProcessAddress):
         return connect_inprocess(address, hello, reply_type, limits, clock, timeout_s)
-    require_linux(f"a connection to {address}", "")
+    require_linux(f"a connection to {address}", "", LINKS)
     requests = OpenRequests(reply_type)
     deadline = Deadline(clock, timeout_s)
     way: Way = "local"
@@ -108,7 +108,7 @@ def listen(
             request_type=request_type,
             limits=limits,
         )
-    require_linux(f"to listen at {address}", "")
+    require_linux(f"to listen at {address}", "", LINKS)
     door: Door
     if isinstance(where, UnixAddress):
         door = UnixDoor(where)

@@ -86,8 +86,8 @@ EngineName = Annotated[
 TrainersPerHost = Annotated[
     int | None,
     typer.Option(
-        help="With --listen, --hosts or --engine: trainers of a machine at most; others "
-        "wait for machines that join.",
+        help="Of this machine, and of each that --hosts or --engine brings: trainers at "
+        "most; others, up to --trainers, wait for machines that join.",
         show_default="any number, an actor of Ray's 1",
         min=1,
     ),

@@ -92,7 +92,7 @@ def job_status(book: Book) -> JobStatus:
         stage_records=worked_off,
         stage_total=in_all,
         resumed=book.resumed,
-        has_trainers=bool(state.trainers or state.left),
+        has_trainers=bool(state.trainers or state.left or state.stages or state.parts),
     )
 
 

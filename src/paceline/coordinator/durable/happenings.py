@@ -34,7 +34,7 @@ def progress_of(status: JobStatus) -> dict[str, object]:
     return {
         "records": status.records,
         "steps": status.steps,
-        "epoch": status.queue.epoch,
+        "epoch": status.epoch - 1,
         "timeline": status.timeline,
         "trainers": by_trainer,
         "spent": _spent(trainers),

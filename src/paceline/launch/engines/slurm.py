@@ -85,8 +85,9 @@ class SlurmEngine(NamedTuple):
             bringer = Bringer("srun", command, told, self._advice, count, StepLog().read)
             return [bringer] if self.others else []
 
+        come = "comes" if count == 1 else "come"
         names = ", ".join(self.others)
-        coming = f"{names} of job {self.job} come by srun; what is said there is in {log}"
+        coming = f"{names} of job {self.job} {come} by srun; what is said there is in {log}"
         return ChildHosts(job, count, begin, coming, "--engine slurm")
 
     def command(self, join: str, words: tuple[str, ...] = ()) -> list[str]:

@@ -5,9 +5,7 @@ Waits: see `HostsDoor`.
 
 import contextlib
 from collections.abc import Callable
-from typing import NamedTuple, final
-
-import msgspec
+from typing import NamedTuple
 
 from paceline.config import JobConfig
 from paceline.errors import UsageError
@@ -23,9 +21,8 @@ from paceline.machine import machine_name, num_cores
 from paceline.messages.hosts import HostJoined, JoinHost
 from paceline.timing import Clock
 from paceline.transport.address import TcpAddress, TcpListening
-from paceline.transport.frames import ByteArray
-from paceline.transport.handshake import Secret
-from paceline.transport.service import Peer, Reply
+from paceline.transport.handshake import Secret, Security
+from paceline.transport.streams.sockets import TcpDoor
 
 
 class Listening(NamedTuple):
@@ -101,7 +98,7 @@ def require_shared(config: JobConfig) -> None:
         )
 
 
-def require_door(listening: Listening, config: JobConfig, clock: Clock) -> None:
+def require_door(listening: Listening, config: JobConfig) -> None:
     """What can be told before anything is claimed.
 
     Raises:
@@ -109,22 +106,9 @@ def require_door(listening: Listening, config: JobConfig, clock: Clock) -> None:
             is needed, and its library is not installed.
     """
     require_shared(config)
-    way = way_of(is_plain=listening.is_plain)
-    wires = Wires("", LAUNCHER, clock, secret=Secret.fresh(), way=way)
-    wires.listen_as_launcher(str(listening.address), _NobodyIn()).close()
-
-
-@final
-class _NobodyIn:
-    """See `Service`: nothing is asked in so short a time."""
-
-    def received(
-        self, peer: Peer, message: msgspec.Struct, buffers: list[ByteArray], reply: Reply
-    ) -> None:
-        """Whoever asks asks again."""
-
-    def disconnected(self, peer: Peer) -> None:
-        """See `Service`."""
+    door = TcpDoor(listening.address, Security(way=way_of(is_plain=listening.is_plain)))
+    door.vacate()  # who comes meanwhile finds nobody, and comes again
+    door.socket.close()
 
 
 def open_door(

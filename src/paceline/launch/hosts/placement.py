@@ -5,8 +5,8 @@
     coordinator    with the launcher
     servers        spread: where there are the fewest, then where cores are freest; again
                    where they were, while that host is there: their shards are in its memory
-    trainers       by cores: where they would share the fewest; again where they were, if
-                   they would share fewer nowhere, as on a machine that has joined since
+    trainers       where cores are freest; again where they were, unless cores are freer
+                   elsewhere, as on a machine that has joined since
     cut off        a role again, but not where others did not reach it
     no room        a host takes so many servers and trainers at most: the role waits
 

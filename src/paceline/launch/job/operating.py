@@ -76,7 +76,10 @@ def _is_alive(run: RunFile) -> bool:
         return False
     except PermissionError:
         pass  # another user's
-    return Path(run.sockets).is_dir()
+    try:
+        return Path(run.sockets).is_dir()
+    except PermissionError:
+        return True  # in a folder that only another user may look into
 
 
 def _only(running: list[JobDir]) -> JobDir:

@@ -195,7 +195,7 @@ class Supervision:
                 f"{post.role} died {post.deaths} times in a row while the work stood still"
             )
             return [GiveUp(post.role, reason)]
-        post.crashes += exited.is_crash and post.kind != "trainer"
+        post.crashes += exited.is_crash and post.kind == "server"
         if post.crashes > CRASHES:
             told = f"has failed {post.crashes} times while the work came no further"
             return [GiveUp(post.role, f"{post.role} {told}: its log says why")]

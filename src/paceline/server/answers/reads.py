@@ -64,6 +64,8 @@ class Reads:
     def _decide(self, request: WaitingRequest) -> Message | Action | None:
         """Under the lock: the answer, what leads to it, or None: it must wait."""
         state, message = self._standing.state, request.message
+        if self._standing.failure is not None:  # a round is there whose numbers are not
+            return Refusal(kind="invalid", text=self._standing.failure)
         refusal = state.refusal_of(message)
         if refusal is not None:
             return refusal

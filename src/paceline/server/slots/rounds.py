@@ -77,9 +77,10 @@ def agreed_hyper(
 def _differences(first: Sequence[Hyper], second: Sequence[Hyper]) -> str:
     """Which of them differ, in words; of many groups, those of the first that has some."""
     for group, (mine, theirs) in enumerate(zip(first, second, strict=False)):
-        names = [name for name in mine if mine[name] != theirs.get(name)]
+        both = {**mine, **theirs}
+        names = [name for name in both if mine.get(name) != theirs.get(name)]
         if names:
-            told = [f"{name} {mine[name]} and {theirs.get(name)}" for name in names]
+            told = [f"{name} {mine.get(name)} and {theirs.get(name)}" for name in names]
             where = f" (group {group})" if len(first) > 1 else ""
             return f"different hyper-parameters: {', '.join(told)}{where}"
     return f"{len(first)} and {len(second)} groups of hyper-parameters"

@@ -52,7 +52,7 @@ SHOWN = {  # {a block that no program runs or prints: why it stands there}
     "README.md: data 1 where examples come from: sources, ta": (
         "a drawing; tests/architecture/test_documents.py holds its order"
     ),
-    "docs/architecture.md: 6 paceline itself: the public names, loaded": (
+    "docs/architecture.md: 7 paceline itself: the public names, loaded": (
         "a drawing of the floors that pyproject.toml has"
     ),
     "CONTRIBUTING.md: coordinator: Expire leases by token, not by": (

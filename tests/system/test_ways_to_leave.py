@@ -133,7 +133,7 @@ def test_a_loop_that_all_have_left_is_resumed(
 ) -> None:
     result, _ = run(forks, tmp_path, 2, way)
     assert result.verdict.exit_code == 1
-    assert "of epoch 0 are not trained" in result.verdict.reason
+    assert "of epoch 1 are not trained" in result.verdict.reason
     assert f"of {RECORDS} records are left out" in result.verdict.reason
     assert result.summary.status == "failed"
     again, _ = run(forks, tmp_path, 2, is_resumed=True)
@@ -161,7 +161,7 @@ def test_a_script_that_gives_up_each_time_ends_the_job(
     assert result.verdict.exit_code == 1
     assert "leaving_job.py:" in result.verdict.reason
     assert "after 2 batches of its own" in result.verdict.reason
-    assert f"in epoch 0, 32 of {RECORDS} records are trained" in result.verdict.reason
+    assert f"in epoch 1, 32 of {RECORDS} records are trained" in result.verdict.reason
     again, _ = run(forks, tmp_path, 1, is_resumed=True)
     assert again.verdict.ending is Ending.TRAINED, again.verdict
     assert (tmp_path / "value").read_text() == str(RECORDS)

@@ -127,9 +127,8 @@ def wait_local_run(
 
     Raises:
         UsageError: the folder or the place of the cuts belongs to another job, there is
-            none to go on with; the host is none of this machine's, its port is taken, or
-            TLS is needed and not installed; or
-            ``PACELINE_SHARED_MEMORY`` is neither on nor off.
+            none to go on with; the host is none of this machine's, its port is taken, TLS
+            is not installed; or ``PACELINE_SHARED_MEMORY`` is neither on nor off.
         StoreFull: the job folder cannot be written, from the start.
         StoreError: the place of the cuts is not there, or cannot be written.
         JobFailed: the job's own fork server was killed and would not go.

@@ -22,7 +22,7 @@ from paceline.messages.hosts import HostJoined, JoinHost
 from paceline.timing import Clock
 from paceline.transport.address import TcpAddress, TcpListening
 from paceline.transport.handshake import Secret, Security
-from paceline.transport.streams.sockets import TcpDoor
+from paceline.transport.streams import TcpDoor
 
 
 class Listening(NamedTuple):

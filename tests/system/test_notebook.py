@@ -87,6 +87,6 @@ def test_a_notebook_runs_a_function_and_survives_an_interrupt(
     [ended] = outputs(second, "error")
     assert ended.ename == "Interrupted"
     assert list((tmp_path / "second" / "checkpoints").glob("cut-*")), "it was saved"
-    go_on = "go on with: paceline.run(train, job_dir="
+    go_on = "go on with: paceline.run(train, args=(...), job_dir="
     assert any(go_on in one.text for one in outputs(second, "stream"))
     assert [one.text for one in last.outputs] == ["goes on\n"]

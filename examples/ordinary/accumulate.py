@@ -19,6 +19,7 @@ def main() -> None:
     targets = features[:, :4].sin().sum(dim=1, keepdim=True) * features[:, 4:5]
     model = nn.Sequential(nn.Linear(8, 64), nn.GELU(), nn.Linear(64, 1))
     optimizer = torch.optim.AdamW(model.parameters(), weight_decay=0.01)
+    # Right for one trainer; of several each counts its own steps: see session.schedule.
     cycle = torch.optim.lr_scheduler.OneCycleLR(optimizer, 0.02, total_steps=STEPS)
     session = paceline.connect()
     optimizer = session.share(model, optimizer)

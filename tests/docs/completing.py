@@ -154,6 +154,11 @@ RUN: dict[str, Completed] = {  # {block: what completes it}
         "anew()\noptimizer = session.share(model, optimizer)\n",
         STEPS + 'assert optimizer.param_groups[0]["lr"] < 1e-3\n',
     ),
+    "docs/paces.md: def one_cycle(records):": Completed(
+        "import math\n",
+        "assert one_cycle(0) == 0.04 and round(one_cycle(0.3 * total), 6) == 1.0\n"
+        "assert round(one_cycle(2 * total), 6) == 0.04\n",
+    ),
     "docs/rotation.md: import numpy as np, paceline": WHOLE,
     "docs/tables.md: import numpy as np, paceline": Completed(
         "all_ids, all_scores = np.arange(4096), np.random.rand(4096, 8)\n",

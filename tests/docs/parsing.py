@@ -126,6 +126,8 @@ def refusal_python(words: Sequence[str]) -> Iterator[str]:
     module, *rest = words[1:] or [""]
     if module == "pytest":
         yield from refusal_pytest(rest)
+    elif module == "pip":  # setuptools warns whoever looks for it where distutils is loaded
+        return
     elif module and importlib.util.find_spec(module) is None:
         yield f"there is no module {module}"
     elif module == "benchmarks" and "NAME" not in rest:

@@ -326,7 +326,7 @@ def _mark(path: Path) -> _Mark | None:
 
 def _runs(folder: Path) -> bool:
     job = JobDir(folder)
-    with suppress(PacelineError):
+    with suppress(PacelineError, OSError, RecursionError):  # damaged, or another user's
         return _mark(job.run_file) is not None and is_running(job)
     return False
 

@@ -42,7 +42,8 @@ def test_paces_are_compared_where_the_forecast_is_near_what_was_measured() -> No
     assert [round(share, 1) for share in told["forecast"]] == [0.5, 0.0, 0.5]
     times = dict(told["paces"])
     assert list(times) == ["sync:backup=1", "ssp:3", "async"]
-    assert 2.0 < times["sync:backup=1"] < times["async"] < 3.0
+    # Rounds are nearly three times as many; but what the slow one pushes late is no gain.
+    assert 1.5 < times["sync:backup=1"] < 2.1 < times["async"] < 3.0
 
 
 def test_where_they_differ_nothing_is_said_of_other_paces() -> None:

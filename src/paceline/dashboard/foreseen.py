@@ -111,7 +111,10 @@ def foresee(job: MeasuredJob) -> Facts:
         "rates": [round(job.rate, 1), round(rate, 1)],
         "told": wrong or _slowest(job.computed),
         "agrees": not wrong,
-        "paces": [[name, round(one.records_per_second / rate, 2)] for name, one in others],
+        "paces": [
+            [name, round(one.effective_per_second / here.effective_per_second, 2)]
+            for name, one in others
+        ],
     }
 
 

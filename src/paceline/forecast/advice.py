@@ -142,8 +142,8 @@ def what_to_buy(tried: Sequence[Forecast]) -> str:
     trainers = "trainer" if best.trainers == 1 else "trainers"
     return (
         f"to buy for {best.trainers:,} {trainers}: {best.servers:,} {servers}, with "
-        f"{best.pace}: {best.effective_per_second:,.0f} records/s. No fewer of those tried come "
-        f"within {100 * WORTH:.0f} % of the fastest."
+        f"{best.pace}: {best.effective_per_second:,.0f} records/s. No fewer of those "
+        f"tried come within {100 * WORTH:.0f} % of the fastest."
     )
 
 

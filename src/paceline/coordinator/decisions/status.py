@@ -92,6 +92,7 @@ def job_status(book: Book) -> JobStatus:
         stage_records=worked_off,
         stage_total=in_all,
         resumed=book.resumed,
+        no_room=book.no_room,
         has_trainers=bool(state.trainers or state.left or state.stages or state.parts),
     )
 

@@ -74,6 +74,24 @@ def look(shown: Shown) -> None:
     assert all(url.startswith("http://127.0.0.1:") for url in shown.requests)
 
 
+def test_the_forecast_is_seen_beside_what_was_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Beside batches as long as these, what a full machine adds is little.
+    monkeypatch.setenv("UNEVEN_STEP_S", "0.3")
+    with showing(tmp_path, "uneven") as shown:
+        shown.sees("#foreseen-told", "By a forecast of each", within_ms=1e3 * LIMIT_S)
+        assert "trainer-3 takes " in shown.page.locator("#foreseen-told").inner_text()
+        bars = shown.page.locator("#foreseen svg[role=img] > text").all_text_contents()
+        assert bars[::2] == ["measured", "forecast"]
+        assert all(told.endswith(" records/s") for told in bars[1::2])
+        paces = shown.page.locator("#paces li").all_inner_texts()
+        assert any(told.startswith("sync:backup=1 ") for told in paces)
+        assert all(told.endswith(" times the records/s") for told in paces)
+        assert_accessible(shown)
+        assert not shown.wrong
+
+
 def test_all_jobs_of_a_folder_are_seen_on_one_page(tmp_path: Path) -> None:
     runs = tmp_path / "runs"
     one, other = (JobDir(runs / name) for name in ("<b>one<b>", "two #2? 50%"))

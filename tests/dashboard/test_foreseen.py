@@ -1,13 +1,25 @@
 """A forecast beside what was measured: near it, other paces are compared."""
 
+import itertools
+from collections.abc import Callable
 from typing import Any
 
+import pytest
+
+from paceline.dashboard import foreseen
 from paceline.dashboard.foreseen import (
+    COST_SHARE,
+    EVERY_S,
     KEPT_LINES,
+    LOOKED_S,
+    MOST_COST_S,
     MOST_TRAINERS,
+    UNTOLD_EVERY_S,
+    Facts,
+    ForecastTurns,
     MeasuredJob,
     Past,
-    foresee,
+    is_too_dear,
 )
 
 FAST_S, SLOW_S = 0.03, 0.09
@@ -29,6 +41,10 @@ STRAGGLER = MeasuredJob(
     shares=(0.5, 0.0, 0.5),
     computed=(*(computed(n, FAST_S) for n in (0, 1, 3)), computed(2, SLOW_S)),
 )
+
+
+def foresee(job: MeasuredJob, worked_s: Callable[[], float] = lambda: 0.0) -> Facts:
+    return foreseen.foresee(job, worked_s)
 
 
 def test_paces_are_compared_where_the_forecast_is_near_what_was_measured() -> None:
@@ -71,6 +87,77 @@ def test_who_waits_for_nobody_is_told_of_no_other_pace() -> None:
 
     assert told["agrees"]
     assert told["paces"] == []
+
+
+@pytest.mark.parametrize(
+    ("cost_s", "paces"),
+    [
+        (MOST_COST_S / 4, ["sync:backup=1", "ssp:3", "async"]),
+        (MOST_COST_S / 3, ["sync:backup=1", "ssp:3"]),
+        (MOST_COST_S, []),
+    ],
+)
+def test_what_forecasts_of_one_go_may_cost_is_bounded(
+    cost_s: float, paces: list[str]
+) -> None:
+    asked = itertools.count()  # before each forecast, and after it
+
+    told = foresee(STRAGGLER, lambda: cost_s * ((next(asked) + 1) // 2))
+
+    assert [name for name, _ in told["paces"]] == paces
+    assert told["told"].endswith("too long: async.") is (len(paces) == 2)
+
+
+def test_the_next_forecast_is_taken_to_cost_as_much_as_the_dearest() -> None:
+    assert not is_too_dear([MOST_COST_S / 2])
+    assert is_too_dear([0.1, 0.6 * MOST_COST_S])
+    assert not is_too_dear([0.1] * 4)
+
+
+def test_forecasts_are_made_only_while_somebody_looks() -> None:
+    turns = ForecastTurns()
+    assert not turns.is_due(100.0, is_over=False)
+
+    turns.note_look(100.0)
+    assert turns.is_due(100.0, is_over=False), "the first look asks for one at once"
+    turns.note_made(100.2, 0.2, is_told=True, is_over=False)
+    assert not turns.is_due(101.0, is_over=False)
+
+    turns.note_look(100.2 + EVERY_S)
+    assert turns.is_due(100.2 + EVERY_S, is_over=False)
+    assert not turns.is_due(100.3 + EVERY_S + LOOKED_S, is_over=False), "nobody looks now"
+
+
+def test_what_cannot_be_told_yet_is_soon_looked_at_again() -> None:
+    turns = ForecastTurns()
+    turns.note_look(100.0)
+    turns.note_made(100.0, 0.0, is_told=False, is_over=False)
+
+    assert not turns.is_due(100.0, is_over=False)
+    assert turns.is_due(100.0 + UNTOLD_EVERY_S, is_over=False)
+
+
+def test_dear_forecasts_are_rare() -> None:
+    turns = ForecastTurns()
+    turns.note_made(0.0, MOST_COST_S, is_told=True, is_over=False)
+    for now_s, is_due in (
+        (COST_SHARE * MOST_COST_S - 1.0, False),
+        (COST_SHARE * MOST_COST_S, True),
+    ):
+        turns.note_look(now_s)
+        assert turns.is_due(now_s, is_over=False) is is_due
+
+
+def test_a_job_that_is_over_is_forecast_once() -> None:
+    turns = ForecastTurns()
+    turns.note_made(0.0, 0.1, is_told=True, is_over=False)
+    turns.note_look(1.0)
+    assert turns.is_due(1.0, is_over=True)
+
+    turns.note_made(1.0, 0.1, is_told=True, is_over=True)
+    turns.note_look(1e3)
+    assert not turns.is_due(1e3, is_over=True)
+    assert turns.is_due(1e3, is_over=False), "it is gone on with"
 
 
 def test_what_is_kept_of_the_past_is_bounded_and_the_newest() -> None:

@@ -4,6 +4,8 @@ It needs Debian's chromium, which `make test-around` brings.
 """
 
 import os
+import re
+import shlex
 import shutil
 import signal
 from pathlib import Path
@@ -79,15 +81,24 @@ def test_the_forecast_is_seen_beside_what_was_measured(
 ) -> None:
     # Beside batches as long as these, what a full machine adds is little.
     monkeypatch.setenv("UNEVEN_STEP_S", "0.3")
-    with showing(tmp_path, "uneven") as shown:
+    with showing(tmp_path, "an uneven job") as shown:
         shown.sees("#foreseen-told", "By a forecast of each", within_ms=1e3 * LIMIT_S)
-        assert "trainer-3 takes " in shown.page.locator("#foreseen-told").inner_text()
+        told = shown.page.locator("#foreseen-told").inner_text()
+        assert re.match(r"Forecast [\d,]+ records/s, measured [\d,]+: \d+ % apart\. ", told)
+        assert "trainer-3 takes " in told
         bars = shown.page.locator("#foreseen svg[role=img] > text").all_text_contents()
         assert bars[::2] == ["measured", "forecast"]
         assert all(told.endswith(" records/s") for told in bars[1::2])
-        paces = shown.page.locator("#paces li").all_inner_texts()
-        assert any(told.startswith("sync:backup=1 ") for told in paces)
-        assert all(told.endswith(" times the records/s") for told in paces)
+        advice = shown.page.locator("#paces li", has_text="sync:backup=1").first
+        assert " times the records/s: paceline pace " in advice.inner_text()
+        advice.locator(".command").click()
+        copied = shown.page.evaluate("getSelection().toString()")
+        assert shlex.split(copied) == [
+            "paceline",
+            "pace",
+            str(shown.job.path),
+            "sync:backup=1",
+        ]
         assert_accessible(shown)
         assert not shown.wrong
 

@@ -76,8 +76,13 @@ def foreseen(observer: Observer) -> dict[str, Any]:
 
 
 @pytest.fixture
-def observer(tmp_path: Path) -> Iterator[Observer]:
-    with closing(Observer(trained(tmp_path), "job", ManualClock())) as made:
+def job(tmp_path: Path) -> JobDir:
+    return trained(tmp_path)
+
+
+@pytest.fixture
+def observer(job: JobDir) -> Iterator[Observer]:
+    with closing(Observer(job, "job", ManualClock())) as made:
         made.look()
         yield made
 
@@ -91,6 +96,17 @@ def test_a_job_is_forecast_as_its_folder_tells_it(observer: Observer) -> None:
     assert [name for name, *_ in told["paces"]] == ["sync:backup=1", "ssp:3", "async"]
 
 
+def test_only_who_looks_at_a_job_that_runs_is_told_commands(
+    observer: Observer, job: JobDir
+) -> None:
+    observer.foresee()
+    assert "commands" not in foreseen(observer), "as in a report, for somebody else"
+
+    observer.foresee(with_commands=True)
+    command = foreseen(observer)["commands"]["async"]
+    assert command == f"paceline pace {job.path} async"
+
+
 def test_without_a_job_there_is_no_forecast(tmp_path: Path) -> None:
     with closing(Observer(JobDir(tmp_path), "job", ManualClock())) as observer:
         assert not observer.foresee()
@@ -102,7 +118,9 @@ def test_nobody_who_looks_no_forecast(
 ) -> None:
     clock, made = ManualClock(), []
     observer = Observer(JobDir(tmp_path), "job", clock)
-    monkeypatch.setattr(Observer, "foresee", lambda _: made.append(clock.now_s()) or True)
+    monkeypatch.setattr(
+        Observer, "foresee", lambda *_, **__: made.append(clock.now_s()) or True
+    )
     observer.look()
     observer.metrics()  # which tells of none
     observer.foresee_if_due()

@@ -28,6 +28,7 @@ COST_SHARE = 20  # goes that cost more are so many times as long apart
 MOST_COST_S = 2.0  # of a processor, for all forecasts of one go
 NEAR_RATE = 1.3  # times
 NEAR_SHARE = 0.15  # of trainers' time
+WORTH = 1.15  # times the records/s: if no other pace brings that, none is told
 SLOW = 1.5  # times as long for a batch as the middle one of all trainers
 
 PARTS: Final = ("computing", "waiting for servers", "waiting for others")
@@ -158,17 +159,21 @@ def foresee(job: MeasuredJob, worked_s: Callable[[], float]) -> Facts:
             costs_s.append(worked_s() - before_s)
     except UsageError as error:
         return {"told": f"no forecast: {error}"}
+    paces: list[tuple[str, float]] = [
+        (name, round(one.effective_per_second / here.effective_per_second, 2))
+        for name, one in others
+    ]
+    if not any(times >= WORTH for _, times in paces):
+        paces = []
+    reasons = [wrong] if wrong else [_slowest(job.computed), _dear(left_out)]
+    said = [_agreement(rate, job.rate), *reasons, _what_paces_bring(len(others), paces)]
     return {
         "parts": list(PARTS),
         "measured": [round(share, 4) for share in job.shares],
         "forecast": [round(share, 4) for share in shares],
         "rates": [round(job.rate, 1), round(rate, 1)],
-        "told": wrong or f"{_slowest(job.computed)} {_dear(left_out)}".strip(),
-        "agrees": not wrong,
-        "paces": [
-            [name, round(one.effective_per_second / here.effective_per_second, 2)]
-            for name, one in others
-        ],
+        "told": " ".join(sentence for sentence in said if sentence),
+        "paces": paces,
     }
 
 
@@ -203,14 +208,35 @@ def _differs(job: MeasuredJob, shares: Shares, rate: float) -> str:
     """Why the forecast is not to be trusted; empty: it is near enough."""
     gaps = [found - told for found, told in zip(job.shares, shares, strict=True)]
     worst = max(range(len(PARTS)), key=lambda n: abs(gaps[n]))
-    times = rate / job.rate
-    if abs(gaps[worst]) <= NEAR_SHARE and abs(math.log(times)) <= math.log(NEAR_RATE):
+    is_near = abs(math.log(rate / job.rate)) <= math.log(NEAR_RATE)
+    if is_near and abs(gaps[worst]) <= NEAR_SHARE:
         return ""
     return (
-        f"The forecast differs, most in {PARTS[worst]}: {100 * shares[worst]:.0f} % of "
-        f"trainers' time where {100 * job.shares[worst]:.0f} % were measured, and "
-        f"{times:.2f} times the records/s. Something takes time that it does not know of, "
-        "as a full machine does; so it says nothing of other paces."
+        f"They differ, as to trainers' time most in {PARTS[worst]}: forecast "
+        f"{100 * shares[worst]:.0f} %, measured {100 * job.shares[worst]:.0f} %. Something "
+        "takes time that the forecast does not know of, as a full machine does; so it says "
+        "nothing of other paces."
+    )
+
+
+def _agreement(forecast: float, measured: float) -> str:
+    apart = 100 * abs(forecast / measured - 1)
+    rates = f"Forecast {_rate(forecast)} records/s, measured {_rate(measured)}"
+    return f"{rates}: {apart:.0f} % apart."
+
+
+def _rate(per_s: float) -> str:
+    return f"{per_s:,.0f}" if per_s >= 10 else f"{per_s:.2g}"
+
+
+def _what_paces_bring(tried: int, paces: Sequence[object]) -> str:
+    if not tried:
+        return ""
+    if not paces:
+        return "No other pace brings much more by a forecast."
+    return (
+        "By a forecast of each, other paces bring (what they do to learning, only training "
+        "tells):"
     )
 
 

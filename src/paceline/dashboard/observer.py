@@ -30,6 +30,7 @@ from paceline.launch.job import (
     JobDoor,
     Wires,
     call_running,
+    pace_command,
     running_job,
     shown_name,
 )
@@ -160,11 +161,12 @@ class Observer:
             self._picture.note_status(status, self._clock.now_s())
         self._asked_s = None
 
-    def foresee(self) -> bool:
+    def foresee(self, *, with_commands: bool = False) -> bool:
         """Forecast the job as it is known: a part of the next beat.
 
         Events that are none that is known make it one that cannot be made. Returns whether
-        there is something to tell.
+        there is something to tell. ``with_commands``: that give the job other paces, for
+        who looks at it where it runs.
         """
         try:
             with self._lock:
@@ -172,6 +174,9 @@ class Observer:
             told = {} if measured is None else foresee(measured, self._clock.worked_s)
         except STRANGE as error:
             told = {"told": f"no forecast: what the job has told cannot be read ({error})"}
+        if with_commands:
+            paces = [name for name, _ in told.get("paces", ())]
+            told["commands"] = {pace: pace_command(self._job, pace) for pace in paces}
         with self._lock:
             self._picture.note_foreseen(told)
         return bool(told)
@@ -183,7 +188,7 @@ class Observer:
             is_due = self._turns.is_due(self._clock.now_s(), is_over=is_over)
         if is_due:
             before_s = self._clock.worked_s()
-            is_told = self.foresee()
+            is_told = self.foresee(with_commands=not is_over)
             now_s, cost_s = self._clock.now_s(), self._clock.worked_s() - before_s
             with self._lock:
                 self._turns.note_made(now_s, cost_s, is_told=is_told, is_over=is_over)

@@ -103,6 +103,23 @@ def test_the_forecast_is_seen_beside_what_was_measured(
         assert not shown.wrong
 
 
+def test_a_folder_that_lacks_something_says_so_where_it_would_be_seen(
+    tmp_path: Path,
+) -> None:
+    job = ended(tmp_path, "foreign", 1e9)
+    job.events.write_text('{"time": 1, "what": "begun"}\n')
+    with ended_together() as processes:
+        address = board(job.path, tmp_path / "said", processes)
+        with browsing(job, address) as shown:
+            shown.sees("#s-times", "None of the 1 lines of events.jsonl is an event")
+            shown.sees("#s-servers", "(status.json), which tell servers' load, are missing")
+            told = shown.page.locator("[data-lacking]:visible").all_inner_texts()
+            assert len(told) == 5
+            assert all(told)
+            assert_accessible(shown)
+            assert not shown.wrong
+
+
 def test_all_jobs_of_a_folder_are_seen_on_one_page(tmp_path: Path) -> None:
     runs = tmp_path / "runs"
     one, other = (JobDir(runs / name) for name in ("<b>one<b>", "two #2? 50%"))

@@ -13,6 +13,7 @@
     lanes      who was there, and what happened                              (pure)
     loads      what time went into; which roles are where                   (pure)
     foreseen   a forecast of the job beside it, and of other paces          (pure)
+    lacking    why a panel has nothing to show                               (pure)
     series     numbers over time, as many as a screen has dots               (pure)
     page/      what a browser gets: HTML, style, script, and uPlot (MIT)
 

@@ -70,7 +70,9 @@ class Observer:
         """Nothing is asked yet; ``wall_time_s`` is the clock that events are written by."""
         self._job, self._clock, self._wall_time_s = job, clock, wall_time_s
         self.asks = JobAsks(job, clock)
-        self._picture, self._turns = Picture(name), ForecastTurns()  # guarded by the lock
+        has_events = isinstance(job, JobDir)
+        self._picture = Picture(name, has_events=has_events)  # guarded by the lock
+        self._turns = ForecastTurns()  # guarded by it, too
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self._summary: dict[str, object] | None = None  # that was told last
@@ -121,10 +123,7 @@ class Observer:
             self._has_asked.wait(CLOSE_S)
             self._has_told.wait(CLOSE_S)
         with self._lock:
-            figures = self._picture.figures(
-                is_silent=self._is_silent, has_events=self._tail is not None
-            )
-            return exposition(figures)
+            return exposition(self._picture.figures(is_silent=self._is_silent))
 
     def look(self) -> None:
         """Read what has been written, and make a beat of it: what the thread does."""
@@ -238,8 +237,10 @@ class Observer:
                 events.insert(0, {"t": events[0].get("t"), "event": UNREAD})
             with self._lock:
                 for event in events:
-                    with suppress(*STRANGE):
+                    try:
                         self._picture.note_event(event)
+                    except STRANGE:
+                        self._picture.note_strange()
 
     def _look_for_end(self) -> None:
         if not isinstance(self._job, JobDir):

@@ -99,9 +99,20 @@ function showHosts(hosts) {
   }));
 }
 
+// A panel that is empty for good says why, and is shown for that.
+function showLacking(told) {
+  for (const place of document.querySelectorAll("[data-lacking]")) {
+    const why = told[place.dataset.lacking];
+    place.hidden = !why;
+    place.textContent = why || "";
+    if (why) place.closest("section").hidden = false;
+  }
+}
+
 document.addEventListener("beat", ({ detail: now }) => {
   showTimes(now.times);
   showForeseen(now.foreseen);
   showServers(now.servers);
   showHosts(now.hosts);
+  showLacking(now.lacking);
 });

@@ -29,6 +29,7 @@ from paceline.watch.pulse import Rate, waited_for, worked_off
 
 MOST_ROLES = 24  # in the table; of more, those that are waited for, wait, or are slow
 MOST_CURVES = 16  # numbers that scripts log
+MOST_METRICS = 6  # of them, in the head
 RATE = "records/s"  # has a curve beside them
 SMOOTHED_S = 0.25  # numbers that are logged within are one point
 MOST_OWN = 12  # trainers that have curves of their own
@@ -206,6 +207,7 @@ class Picture:
             "lanes": lanes,
             "lanes_left_out": self._lanes.left_out,
             "marks": [list(mark) for mark in self._lanes.marks],
+            "latest": self._lanes.latest,
             "at_s": round(max(self._at_s, self._now_s), 2),
         }
 
@@ -295,7 +297,7 @@ class Picture:
                 "total": total,
                 "rate": round(rate, 1),
                 "left_s": round((total - done) / rate) if is_known else None,
-                "metrics": status.metrics,
+                "metrics": dict(list(status.metrics.items())[:MOST_METRICS]),
                 "timeline": status.timeline,
                 "cut": status.cut,
             }

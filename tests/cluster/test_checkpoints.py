@@ -1,5 +1,6 @@
 """A job whose cuts lie elsewhere: taken by steps, resumed, and exported."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -57,3 +58,26 @@ def test_cuts_by_steps_lie_where_the_job_says_and_hold_its_model(
     state, _ = read_tensors(to, made.dense)
     for name, parameter in model.named_parameters():
         assert torch.equal(state[name], parameter.detach())
+
+
+def test_a_folder_that_comes_in_the_place_of_the_jobs_gets_no_checkpoints(
+    tmp_path: Path,
+) -> None:
+    config = JobConfig(run="r", pace=Sync(), cut_every_s=0.0, cut_every_steps=1000)
+    job = EmbeddedJob(config, folder := tmp_path / "job")
+    session = job.session("trainer-0")
+    model = nn.Linear(1, 1)
+    optimizer = session.share(model, torch.optim.SGD(model.parameters(), lr=0.1))
+    data = torch.ones(10, 1)
+    for number, batch in enumerate(session.batches(data, batch_size=1, task_size=1)):
+        model(batch).sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        if number == 5:
+            shutil.rmtree(folder)
+            folder.mkdir()
+            assert job.wait_saved(2.0) is None
+            assert list(folder.iterdir()) == []
+            (folder / "checkpoints").mkdir()
+    job.close()
+    assert list_cuts(BlobStore(str(folder / "checkpoints")))

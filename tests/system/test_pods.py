@@ -29,12 +29,12 @@ OUT = "/run/paceline/checkpoints/verdict.json"
 COUNT = ("--ids", "200", "--epochs", "1", "--out", OUT)
 SHORT = ("--records", "3200", "--sleep-ms", "5")
 LONG = ("--records", "9600", "--sleep-ms", "40")
+NAME = "count"  # of the Service that leads to the coordinator
 OPTIONS = (
-    *("--image", "registry.example/job:1", "--name", "count", "--timeout", "3s"),
+    *("--image", "registry.example/job:1", "--name", NAME, "--timeout", "3s"),
     *("--checkpoints", "claim:cuts/count", "--trainers", "1:2", "--servers", "2"),
     *("--pace", "async", "--checkpoint-every", "1s"),
 )
-NAMES = {"k8s": "count", "jobset": "count-coordinator-0-0.count"}
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ def begun(
     wanted = [role for role in roles for _ in range(cluster.count(role))]
     machines = [*stack.enter_context(Machines(len(wanted) + 1))]
     stack.callback(cluster.close)
-    cluster.lead(NAMES[kind], machines[wanted.index("coordinator")])
+    cluster.lead(NAME, machines[wanted.index("coordinator")])
     pods: dict[str, list[Pod]] = {role: [] for role in roles}
     for role, machine in zip(wanted, machines, strict=False):
         pods[role].append(cluster.start(role, machine))
@@ -105,7 +105,7 @@ def test_the_coordinator_goes_on_elsewhere_with_its_volume_and_the_others_stay(
     else:
         first.stop()
         assert first.wait(60.0) == PREEMPTED_EXIT_CODE, first.said()
-    cluster.lead(NAMES["k8s"], machines[-1])
+    cluster.lead(NAME, machines[-1])
     second = cluster.start("coordinator", machines[-1])
 
     assert second.wait(LIMIT_S) == 0, second.said()

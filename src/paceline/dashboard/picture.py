@@ -292,6 +292,7 @@ class Picture:
                 "pace": status.pace,
                 "changing": status.changing,
                 "trouble": None if status.trouble is None else status.trouble.text,
+                "no_room": status.no_room,
                 "epoch": status.epoch,
                 "records": done,
                 "total": total,

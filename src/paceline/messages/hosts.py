@@ -29,7 +29,8 @@ class JoinHost(Message, frozen=True):
     """Become a host of the job; a repeat with the same ``token`` changes nothing.
 
     ``name`` is what the machine calls itself, ``address`` where all others reach it. It
-    takes so many servers and trainers at most; None: any number. Answered by `HostJoined`.
+    takes so many servers and trainers at most; None: any number, or of trainers as many as
+    the run has for each machine. Answered by `HostJoined`.
     """
 
     token: str

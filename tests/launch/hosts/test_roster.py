@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
+from paceline.launch.hosts.placement import Capacity
 from paceline.launch.hosts.roster import (
     FIRST_REPORT_S,
     KILL_S,
@@ -69,6 +70,19 @@ def test_a_retried_join_is_one_host() -> None:
     assert joined(roster, "b") is joined(roster, "b", now=1.0)
     assert joined(roster, "c").id == "host-2"
     assert [host.id for host in roster.hosts] == ["host-0", "host-1", "host-2"]
+
+
+def test_who_does_not_say_how_many_trainers_it_takes_takes_as_many_as_the_run_says() -> (
+    None
+):
+    roster = Roster(OWN, TIMEOUT_S, 0.0, most_trainers=2)
+    silent = roster.join(coming("b"), 0.0)
+    chosen = roster.join(structs.replace(coming("c"), trainers=3, servers=0), 0.0)
+
+    assert isinstance(silent, Host)
+    assert isinstance(chosen, Host)
+    assert silent.room.capacity == Capacity(trainers=2)
+    assert chosen.room.capacity == Capacity(servers=0, trainers=3)
 
 
 def test_a_host_is_told_all_that_is_to_be_there_each_time() -> None:

@@ -4,6 +4,7 @@
 
     values    fields whose values Kubernetes takes from a list
     links     names of other objects, of containers and of volumes, that lead nowhere
+    pairs     fields of a Job that an API server does not take together
 
 Pure.
 """
@@ -33,10 +34,6 @@ VALUES: Mapping[Place, set[str]] = {
     ("completionMode",): {"Indexed", "NonIndexed"},
     ("podReplacementPolicy",): {"Failed", "TerminatingOrFailed"},
     ("podFailurePolicy", "rules", "action"): {"FailJob", "FailIndex", "Ignore", "Count"},
-    ("failurePolicy", "rules", "action"): {
-        *("FailJobSet", "RestartJobSet", "RestartJobSetAndIgnoreMaxRestarts"),
-        *("RestartJob", "RestartJobAndIgnoreMaxRestarts"),
-    },
     ("onExitCodes", "operator"): {"In", "NotIn"},
     ("onPodConditions", "status"): {"True", "False", "Unknown"},
     ("onPodConditions", "type"): {"DisruptionTarget"},
@@ -97,7 +94,7 @@ def faults(objects: Sequence[Object], outside: Sequence[str] = ()) -> list[str]:
         for kind, name in _named(spec["template"]["spec"]):
             if (kind, name) not in there and name not in outside:
                 wrong.append(f"{role}: there is no {kind} {name}")
-        wrong += [f"{role}: {told}" for told in _loose(spec)]
+        wrong += [f"{role}: {told}" for told in (*_loose(spec), *_refused(spec))]
     return wrong + _unselected(objects) + _unreached(objects) + _without_secret(objects)
 
 
@@ -146,6 +143,32 @@ def _loose(spec: Object) -> Iterator[str]:
             yield f"volumes are {sorted(volumes)}, and {sorted(mounted)} are mounted"
 
 
+def _refused(spec: Object) -> Iterator[str]:
+    """What `ValidateJob` of Kubernetes says of fields that do not go together."""
+    if spec["completionMode"] != "Indexed":
+        for field in ("backoffLimitPerIndex", "successPolicy"):
+            if field in spec:
+                yield f"{field} wants completionMode Indexed"
+    if "podFailurePolicy" not in spec:
+        return
+    if spec.get("podReplacementPolicy", "Failed") != "Failed":
+        yield "with podFailurePolicy, podReplacementPolicy is Failed"
+    if spec["template"]["spec"]["restartPolicy"] != "Never":
+        yield "with podFailurePolicy, restartPolicy is Never"
+    yield from _refused_rules(spec)
+
+
+def _refused_rules(spec: Object) -> Iterator[str]:
+    for rule in spec["podFailurePolicy"]["rules"]:
+        if len(rule.keys() & {"onExitCodes", "onPodConditions"}) != 1:
+            yield "a rule is about exit codes or about conditions"
+        if rule["action"] == "FailIndex" and "backoffLimitPerIndex" not in spec:
+            yield "FailIndex wants backoffLimitPerIndex"
+        codes = rule.get("onExitCodes", {"values": [1]})["values"]
+        if codes != sorted(set(codes) - {0}) or not codes:
+            yield f"exit codes rise, and 0 is none of them: {codes}"
+
+
 def _unselected(objects: Sequence[Object]) -> Iterator[str] | list[str]:
     """Selectors that no pod has the labels of."""
     pods = [spec["template"]["metadata"]["labels"] for spec in job_specs(objects).values()]
@@ -167,12 +190,6 @@ def _unreached(objects: Sequence[Object]) -> list[str]:
         for one in objects
         if one["kind"] == "Service" and one["spec"]["publishNotReadyAddresses"]
     }
-    for one in objects:
-        if one["kind"] == "JobSet":
-            name = one["metadata"]["name"]
-            known |= {
-                f"{name}-{job['name']}-0-0.{name}" for job in one["spec"]["replicatedJobs"]
-            }
     joined = {
         role: command[command.index("--join") + 1].partition(":")[0]
         for role, spec in job_specs(objects).items()

@@ -5,11 +5,10 @@ from typing import Any
 import pytest
 
 from paceline.launch.manifests.filling import Kind
-from tests.launch.manifests.reading import KINDS, Object, at, faults, made
+from tests.launch.manifests.reading import KINDS, Object, at, faults, job_specs, made
 
-JOBS = {"k8s": 5, "jobset": 4}  # where the coordinator's Job, or the JobSet, stands
+JOB = 5  # where the coordinator's Job, or the JobSet, stands
 COORDINATOR = {"k8s": "spec", "jobset": "spec.replicatedJobs.0.template.spec"}
-TRAINERS = {"k8s": "spec", "jobset": "spec.replicatedJobs.2.template.spec"}
 
 
 def plant(one: Object, path: str, value: Any) -> None:
@@ -50,6 +49,12 @@ def test_a_manifest_is_without_faults(kind: Kind) -> None:
         ),
         ("template.spec.containers.0.envFrom", [{"secretRef": {"name": "x"}}], "Secret x"),
         ("template.spec.serviceAccountName", "x", "there is no ServiceAccount x"),
+        ("podReplacementPolicy", "TerminatingOrFailed", "podReplacementPolicy is Failed"),
+        ("template.spec.restartPolicy", "OnFailure", "restartPolicy is Never"),
+        ("podFailurePolicy.rules.1.action", "FailIndex", "wants backoffLimitPerIndex"),
+        ("podFailurePolicy.rules.1.onExitCodes.values", [0, 75], "exit codes rise"),
+        ("podFailurePolicy.rules.2.onExitCodes.values", [2, 1, 3], "exit codes rise"),
+        ("podFailurePolicy.rules.0.onPodConditions", None, "about exit codes or"),
     ],
 )
 def test_a_mistake_within_a_job_is_found(
@@ -57,7 +62,7 @@ def test_a_mistake_within_a_job_is_found(
 ) -> None:
     objects = made(kind)
 
-    plant(objects[JOBS[kind]], f"{COORDINATOR[kind]}.{path}", value)
+    plant(objects[JOB], f"{COORDINATOR[kind]}.{path}", value)
 
     [fault] = [found for found in faults(objects) if told in found]
     assert fault
@@ -71,9 +76,12 @@ def test_a_mistake_within_a_job_is_found(
         (0, "stringData", {"key": "x"}, "the secret is expected at"),
         (1, "metadata.name", "x", "there is no PersistentVolumeClaim demo"),
         (1, "spec.accessModes", ["ReadWriteOncePods"], "is none of"),
-        (2, "spec.podSelector.matchLabels", {"app": "x"}, "NetworkPolicy: no pod has"),
-        (2, "spec.policyTypes", ["ingress"], "is none of"),
-        (3, "spec.selector.matchLabels", {"app": "x"}, "Budget: no pod has"),
+        (2, "metadata.name", "x", "trainer: joins at demo, which leads nowhere"),
+        (2, "spec.publishNotReadyAddresses", False, "leads nowhere"),
+        (2, "spec.selector", {"app": "x"}, "Service: no pod has"),
+        (3, "spec.podSelector.matchLabels", {"app": "x"}, "NetworkPolicy: no pod has"),
+        (3, "spec.policyTypes", ["ingress"], "is none of"),
+        (4, "spec.selector.matchLabels", {"app": "x"}, "Budget: no pod has"),
     ],
 )
 def test_a_mistake_between_objects_is_found(
@@ -86,21 +94,27 @@ def test_a_mistake_between_objects_is_found(
     assert any(told in found for found in faults(objects))
 
 
-def test_a_name_that_leads_to_no_coordinator_is_found() -> None:
-    plain, jobset = made("k8s"), made("jobset")
+def test_servers_may_have_both_policies_of_trainers_and_not_one() -> None:
+    objects = made("k8s")
+    server, trainer = (job_specs(objects)[role] for role in ("server", "trainer"))
 
-    plant(plain[4], "metadata.name", "x")
-    plant(jobset[4], "spec.replicatedJobs.0.name", "x")
+    server["podFailurePolicy"] = {"rules": trainer["podFailurePolicy"]["rules"][:2]}
+    told = faults(objects)
+    server["podFailurePolicy"]["rules"][1]["onExitCodes"]["containerName"] = "server"
+    server["podReplacementPolicy"] = trainer["podReplacementPolicy"]
 
-    for objects in (plain, jobset):
-        told = [found for found in faults(objects) if "leads nowhere" in found]
-        assert len(told) == 2
-    quiet = made("k8s")
-    plant(quiet[4], "spec.publishNotReadyAddresses", False)
-    assert any("leads nowhere" in found for found in faults(quiet))
+    assert "server: with podFailurePolicy, podReplacementPolicy is Failed" in told
+    assert [found for found in faults(objects) if found.startswith("server:")] == []
+
+
+@pytest.mark.parametrize("field", ["backoffLimitPerIndex", "successPolicy"])
+def test_what_only_an_indexed_job_may_have_is_found_elsewhere(field: str) -> None:
+    objects = made("k8s")
+    plant(job_specs(objects)["server"], "completionMode", "NonIndexed")
+    assert f"server: {field} wants completionMode Indexed" in faults(objects)
 
 
 def test_a_wrong_value_of_a_job_set_is_found() -> None:
     objects = made("jobset")
-    plant(objects[4], "spec.successPolicy.operator", "any")
+    plant(objects[JOB], "spec.successPolicy.operator", "any")
     assert any("'any' is none of" in found for found in faults(objects))

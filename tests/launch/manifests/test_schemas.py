@@ -9,7 +9,7 @@ import pytest
 
 from paceline.launch.manifests.wish import shared_place
 from tests.launch.manifests.reading import Object, made
-from tests.launch.manifests.test_reading import plant
+from tests.launch.manifests.test_reading import COORDINATOR, JOB, plant
 
 pytestmark = [pytest.mark.around, pytest.mark.slow]
 JOBSET = Path(__file__).parent / "jobset" / "schema.json"
@@ -81,7 +81,7 @@ def test_plain_objects_are_what_kubernetes_takes(
 def test_a_job_set_is_what_its_controller_takes(said: dict[str, Any]) -> None:
     objects = made("jobset", **said)
     assert [one["kind"] for one in objects].count("JobSet") == 1
-    assert [complaint(one) for one in objects] == [""] * 5
+    assert [complaint(one) for one in objects] == [""] * 6
 
 
 @pytest.mark.parametrize(
@@ -100,13 +100,10 @@ def test_a_mistyped_key_or_value_is_found(
     kind: Any, path: str, value: Any, told: str
 ) -> None:
     objects = made(kind)
-    number, before = (
-        (5, "spec") if kind == "k8s" else (4, "spec.replicatedJobs.0.template.spec")
-    )
 
-    plant(objects[number], f"{before}.{path}", value)
+    plant(objects[JOB], f"{COORDINATOR[kind]}.{path}", value)
 
-    assert told in complaint(objects[number])
+    assert told in complaint(objects[JOB])
 
 
 @pytest.mark.parametrize(
@@ -114,12 +111,11 @@ def test_a_mistyped_key_or_value_is_found(
     [
         ("spec.succesPolicy", {}),
         ("spec.successPolicy.operator", "any"),
-        ("spec.network.publishNotReady", True),
-        ("spec.failurePolicy.maxRestart", 0),
+        ("spec.network.enableDNSHostname", True),
         ("spec.replicatedJobs.0.replica", 1),
     ],
 )
 def test_a_mistake_of_a_job_set_is_found(path: str, value: Any) -> None:
     objects = made("jobset")
-    plant(objects[4], path, value)
-    assert complaint(objects[4])
+    plant(objects[JOB], path, value)
+    assert complaint(objects[JOB])

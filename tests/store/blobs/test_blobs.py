@@ -2,6 +2,7 @@
 
 import errno
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -42,6 +43,25 @@ def test_contract_of_every_store(any_store: BlobStore) -> None:
     any_store.remove_folder("cut")
     any_store.remove_folder("cut")
     assert any_store.folders() == []
+
+
+def test_a_folder_that_was_begun_is_not_made_again(tmp_path: Path) -> None:
+    """What has the name of a folder above it by then is somebody else's."""
+    root = tmp_path / "job" / "checkpoints"
+    BlobStore(str(root)).make_root()
+    store = BlobStore(str(root), is_begun=True)
+    store.folder("cut").write("a.bin", [b"a"])
+    shutil.rmtree(tmp_path / "job")
+    (tmp_path / "job").mkdir()
+
+    for write in (store.write, store.folder("cut").write):
+        with pytest.raises(StoreError, match=r"job/checkpoints was there .* and is gone"):
+            write("b.bin", [b"b"])
+    assert store.names() == []
+    assert list((tmp_path / "job").iterdir()) == []
+
+    root.mkdir()
+    store.write("b.bin", [b"b"])
 
 
 def test_size_counts_bytes_not_elements(any_store: BlobStore) -> None:

@@ -86,7 +86,11 @@ def host(  # noqa: PLR0913  (the command line has one parameter for each option)
     ] = None,
     trainers: Annotated[
         int | None,
-        typer.Option(help="Trainers it takes at most.", show_default="any", min=0),
+        typer.Option(
+            help="Trainers it takes at most.",
+            show_default="any, or the run's --trainers-per-host",
+            min=0,
+        ),
     ] = None,
     folder: Annotated[
         Path | None,

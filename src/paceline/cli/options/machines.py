@@ -86,8 +86,8 @@ EngineName = Annotated[
 TrainersPerHost = Annotated[
     int | None,
     typer.Option(
-        help="Of this machine, and of each that --hosts or --engine brings: trainers at "
-        "most; others, up to --trainers, wait for machines that join.",
+        help="Trainers at most on this machine, and on each that joins and does not say "
+        "how many it takes; others, up to --trainers, wait for more machines.",
         show_default="any number, an actor of Ray's 1",
         min=1,
     ),

@@ -32,6 +32,7 @@ function showHead({ head, waits, straggler, times }) {
     const s = straggler, share = Math.round(100 * s.lost_s / s.lasted_s);
     told = `${s.trainer} came last to ${s.times} of the last ${s.rounds} rounds: ${share} % of their time was waiting for it, ${lasting(s.ever_s)} so far${spentMost(times, s.trainer)}${advice}`;
   }
+  if (head.no_room && !head.is_over) told = [told, head.no_room].filter(Boolean).join("; ");
   const is_known = !silent && !head.is_over && head.state !== "not heard of";
   $("answer").textContent = told || (is_known ? "nobody is waited for" : "");
   const share = head.total ? head.records / head.total : 0;

@@ -31,8 +31,8 @@ class Listening(NamedTuple):
     ``hosts``: None: with all that the engine brings. ``secret``: the run's, if it is known
     beforehand; ``engine`` says who is brought, and ``their_ports`` of which their listeners
     take some; ``is_plain``: without TLS. Other listeners of this machine take any of
-    ``ports``. ``capacity``: what it takes at most, and ``most_trainers`` each of those that
-    are brought. ``guests`` are its trainers, if they are no processes of its own.
+    ``ports``. ``capacity``: what it takes at most, and ``most_trainers`` each of the others
+    that does not say. ``guests`` are its trainers, if they are no processes of its own.
     """
 
     address: TcpListening
@@ -78,8 +78,6 @@ class Listening(NamedTuple):
     def their_words(self) -> tuple[str, ...]:
         """Options of ``paceline host`` for all that are brought."""
         words = ["--plain"] if self.is_plain else []
-        if self.most_trainers is not None:
-            words += ["--trainers", str(self.most_trainers)]
         first, last = self.their_ports
         return (*words, *(["--ports", f"{first}-{last}"] if last else []))
 
@@ -131,7 +129,7 @@ def open_door(
     host, name = listening.address.host, machine_name()
     cores = num_cores()
     own = JoinHost("", name, host, cores, *listening.capacity)
-    roster = Roster(own, config.timeout_s, clock.now_s())
+    roster = Roster(own, config.timeout_s, clock.now_s(), listening.most_trainers)
     run_script, run_versions = described(script), versions()
 
     def joined(host: Host) -> HostJoined:

@@ -20,6 +20,8 @@ import signal
 from collections.abc import Iterable
 from typing import NamedTuple, final
 
+from msgspec import structs
+
 from paceline.ids import COORDINATOR, RoleKind, host_id, role_kind
 from paceline.launch.hosts.placement import Capacity, HostRoom, place
 from paceline.messages.hosts import (
@@ -100,9 +102,14 @@ class _Wished:
 class Roster:
     """All hosts but the launcher's own, which comes first and is never lost."""
 
-    def __init__(self, own: JoinHost, timeout_s: float, now: float) -> None:
-        """Nobody has joined; ``timeout_s``: silence after which a host is lost."""
-        self._timeout_s = timeout_s
+    def __init__(
+        self, own: JoinHost, timeout_s: float, now: float, most_trainers: int | None = None
+    ) -> None:
+        """Nobody has joined; ``timeout_s``: silence after which a host is lost.
+
+        One that does not say how many trainers it takes at most takes ``most_trainers``.
+        """
+        self._timeout_s, self._most_trainers = timeout_s, most_trainers
         self._own = Host(own, 0, now)
         self._own.is_there = True
         self._looked_s = now
@@ -137,6 +144,8 @@ class Roster:
             if host.token == message.token:
                 host.heard_s = now
                 return host
+        if message.trainers is None:
+            message = structs.replace(message, trainers=self._most_trainers)
         host = Host(message, self._next_host, now)
         self._next_host += 1
         self._hosts[host.id] = host

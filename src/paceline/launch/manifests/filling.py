@@ -77,34 +77,33 @@ def manifest_of(wish: ManifestWish, kind: Kind, secret: Secret) -> str:
         ROLES, ("coordinator", "servers", "trainers"), strict=True
     ):
         count = {"server": wish.servers, "trainer": wish.trainers}.get(role, 1)
-        pod = filled(_template("pod"), gaps | _of_pod(wish, role, kind, gaps))
+        pod = filled(_template("pod"), gaps | _of_pod(wish, role, gaps))
         inner = gaps | {"count": str(count), "pod": pod}
         gaps[kind_of_job] = filled(_template(kind_of_job), inner)
     gaps["objects"] = filled(_template("objects"), gaps)
     return filled(_template(kind), gaps)
 
 
-def command_of(wish: ManifestWish, role: str, kind: Kind) -> list[str]:
+def command_of(wish: ManifestWish, role: str) -> list[str]:
     """What the container of a role runs."""
-    where = address_of(wish.name, kind)
     plain = ["--plain"] if wish.is_plain else []
     if role != "coordinator":
-        words = ["--join", f"{where}:{FIRST_PORT}", "--ports", f"{FIRST_PORT}-{LAST_PORT}"]
+        words = [
+            "--join",
+            f"{wish.name}:{FIRST_PORT}",
+            "--ports",
+            f"{FIRST_PORT}-{LAST_PORT}",
+        ]
         words += ["--rejoin", "--join-within", "1h", "--folder", f"{FOLDER}/host/job"]
         return ["paceline", "role", role, *words, *plain]
     place = (
         f"{FOLDER}/checkpoints/{wish.place.path}" if wish.place.claim else wish.place.path
     )
-    words = ["--listen", f":{FIRST_PORT}", "--advertise", where]
+    words = ["--listen", f":{FIRST_PORT}", "--advertise", wish.name]
     words += ["--ports", f"{FIRST_PORT + 1}-{LAST_PORT}"]
     words += ["--job-dir", f"{FOLDER}/volume/job", "--resume-if-begun"]
     words += ["--checkpoints", place, *plain, *wish.words]
     return ["paceline", "role", role, *words]
-
-
-def address_of(name: str, kind: Kind) -> str:
-    """The name by which pods of a job find its coordinator."""
-    return name if kind == "k8s" else f"{name}-coordinator-0-0.{name}"
 
 
 def quoted(text: str) -> str:
@@ -133,16 +132,14 @@ def filled(template: str, gaps: Mapping[str, str]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _of_pod(
-    wish: ManifestWish, role: str, kind: Kind, gaps: Mapping[str, str]
-) -> dict[str, str]:
+def _of_pod(wish: ManifestWish, role: str, gaps: Mapping[str, str]) -> dict[str, str]:
     needs, is_trainer = wish.needs[role], role == "trainer"
     mounts, volumes = _mounted(wish, role)
     return {
         "role": role,
         "folder": FOLDER,
         "image": quoted(wish.image),
-        "command": _items(map(quoted_word, command_of(wish, role, kind))),
+        "command": _items(map(quoted_word, command_of(wish, role))),
         "grace_s": str(_GRACE_S[role]),
         "user": str(wish.user),
         "cpu": needs.cpu,

@@ -109,7 +109,7 @@ def open_coordinator(
     stack.callback(journal.close)
     events = EventLog(job.events)
     stack.callback(events.close)
-    store = BlobStore(job.cuts_of(config))
+    store = BlobStore(job.cuts_of(config), is_begun=True)
     service = CoordinatorService(config, journal, store, wires.clock, events, gather_s)
     stack.callback(service.close)
     stack.enter_context(wires.listen_as_coordinator(address, service))
@@ -150,7 +150,7 @@ def open_server(
 
     to_coordinator, store = (
         wires.to_coordinator(coordinator),
-        BlobStore(job.cuts_of(config)),
+        BlobStore(job.cuts_of(config), is_begun=True),
     )
     told = reached(address)
     service = ServerService(wires.role, config, told, to_coordinator, store, wires.clock)

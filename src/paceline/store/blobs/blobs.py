@@ -73,8 +73,17 @@ def is_bare_name(name: str) -> bool:
 class BlobStore:
     """Write-once files below one root."""
 
-    def __init__(self, url: str, patience: Patience = Patience()) -> None:  # noqa: B008  (immutable)
+    def __init__(
+        self,
+        url: str,
+        patience: Patience = Patience(),  # noqa: B008  (immutable)
+        *,
+        is_begun: bool = False,
+    ) -> None:
         """Look at a local folder, made when first written to, or any fsspec URL.
+
+        ``is_begun``: the folder is there. If it is removed, nothing is written any more:
+        what has its name then, or the name of one above it, is somebody else's.
 
         Raises:
             UsageError: nothing that is installed knows this kind of URL.
@@ -93,13 +102,16 @@ class BlobStore:
         self.local = (
             Path(self._root) if self._is_local else None
         )  # if it is of this machine
+        self._kept = self.local if is_begun else None  # never made here
         # Libraries of object stores have errors of their own beside those of the system.
         self._foreign = OSError if self._is_local else Exception
 
     def folder(self, name: str) -> "BlobStore":
         """The store whose root is the folder ``name`` of this one; nothing is made."""
         self._place(name)
-        return BlobStore(f"{self.url}/{name}", self._patience)
+        inner = BlobStore(f"{self.url}/{name}", self._patience)
+        inner._kept = self._kept
+        return inner
 
     def make_root(self) -> None:
         """Make a local root, durably; an object store needs none.
@@ -133,7 +145,7 @@ class BlobStore:
                 self._put(place, b"".join(buffers), entry)
                 return
             try:
-                write_file(Path(place), buffers)
+                write_file(Path(place), buffers, self._kept)
             except FileExistsError:
                 # A try that seemed to fail may have come through after all.
                 if tries == 1 or self._hashed(place) != entry.xxh3:

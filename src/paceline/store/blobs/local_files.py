@@ -16,14 +16,15 @@ Buffer = bytes | bytearray | memoryview
 _TEMPORARY = re.compile(r"\.[0-9a-f]{16}\.tmp")
 
 
-def write_file(path: Path, buffers: Sequence[Buffer]) -> None:
+def write_file(path: Path, buffers: Sequence[Buffer], kept: Path | None = None) -> None:
     """Make a file atomically and durably, with its folder if need be.
 
     Raises:
         FileExistsError: the name is taken.
+        FileNotFoundError: ``kept``, a folder that is never made here, is not there.
         OSError: the disk refuses; nothing is left of the file.
     """
-    make_folder(path.parent)
+    make_folder(path.parent, kept)
     temporary = path.with_name(f".{secrets.token_hex(8)}.tmp")
     try:
         _write_durably(temporary, buffers)
@@ -45,10 +46,20 @@ def remove_temporaries(folder: Path) -> None:
             path.unlink(missing_ok=True)
 
 
-def make_folder(folder: Path) -> None:
-    """Make a folder with all above it, each durable in its parent."""
+def make_folder(folder: Path, kept: Path | None = None) -> None:
+    """Make a folder with all above it, but for ``kept``; each durable in its parent.
+
+    Raises:
+        FileNotFoundError: ``kept`` is not there.
+    """
     if not folder.is_dir():
-        make_folder(folder.parent)
+        if folder == kept:
+            raise FileNotFoundError(
+                f"{kept} was there when the run began, and is gone; what lies in its "
+                "place now is left alone: make it again if it is to have checkpoints of "
+                "this run"
+            )
+        make_folder(folder.parent, kept)
         with contextlib.suppress(FileExistsError):
             os.mkdir(folder)
         sync_folder(folder.parent)

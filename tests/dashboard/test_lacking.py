@@ -51,7 +51,7 @@ def test_what_an_older_paceline_has_not_written_is_named() -> None:
     assert "has spent, what trainers' time went into" in lacking["times"]
     assert "tell nothing of servers' load" in lacking["servers"]
     assert "no line computed in" in lacking["foreseen"]
-    assert "no line progress or log" in lacking["curves"].lower()
+    assert "has no line log, and too few lines progress" in lacking["curves"]
     assert "lanes" not in lacking, "there is one"
 
 

@@ -72,7 +72,10 @@ def _why(panel: str, seen: SeenEvents, shown: ShownPanels, *, has_status: bool) 
             "knows: another program wrote them, or another version of paceline."
         )
     if panel == "curves":
-        return "No line progress or log in events.jsonl tells of numbers over time."
+        return (
+            "There are no numbers over time: events.jsonl has no line log, and too few "
+            "lines progress for records/s."
+        )
     if panel == "lanes":
         return "No line TrainerJoined or ServerJoined in events.jsonl tells who was there."
     if panel == "times":

@@ -118,6 +118,11 @@ class Parking(Generic[KeyT, QuestionT]):
             if self._waits(who, now)
         ]
 
+    def who_waits(self, now: float) -> set[Any]:
+        """Who waits, whether parked just now or put off and about to ask again."""
+        put_off = (who for who in self._put_off if self._waits(who, now))
+        return {*map(self._who, self._parked), *put_off}
+
     def _waits(self, who: Any, now: float) -> bool:  # noqa: ANN401  (a key, or of one)
         return who in self._parked or now - self._put_off[who].told_s <= AGAIN_S
 

@@ -193,6 +193,7 @@ EXPECTED_VIEW = {
     "pace": "async",
     "changing": None,
     "trouble": None,
+    "no_room": None,
     "processes": [
         {
             "role": "trainer",

@@ -30,3 +30,11 @@ def test_a_status_says_first_who_is_waited_for(capsys: pytest.CaptureFixture[str
     assert first.startswith("running")
     assert told == "trainer-1 is waited for (round) by trainer-0, the longest since 42 s"
     assert any("round 7 waits for trainer-1 [t3]" in line for line in table)
+
+
+def test_a_status_says_who_waits_for_a_machine(capsys: pytest.CaptureFixture[str]) -> None:
+    full = "waiting for 3 s to start trainer-1: no machine has room for more"
+    view = as_view(replace(STATUS, no_room=full), "running")
+    assert view["no_room"] == full
+    print_view(view, Console(width=200))
+    assert capsys.readouterr().out.splitlines()[1] == full

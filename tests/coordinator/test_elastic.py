@@ -49,6 +49,12 @@ def test_the_launcher_is_told_how_many_trainers_are_wanted(job: Any) -> None:
     assert orders(job).trainers == 5
 
 
+def test_roles_without_a_machine_are_part_of_how_the_job_stands(job: Any) -> None:
+    full = "waiting for 3 s to start trainer-1: no machine has room for more"
+    assert orders(job, no_room=full).status.no_room == full
+    assert not orders(job).status.no_room
+
+
 def test_a_trainer_learns_how_many_there_are_or_are_waited_for(make_job: Any) -> None:
     job = make_job(trainers=2, pace=Async())
     job.serve()

@@ -30,14 +30,22 @@ def ended(
 ) -> JobDir:
     """One that has ended."""
     job = begun(root, name, at)
-    summary = Summary(
+    job.write_end(None, summary_of(job, ending, reason).as_dict())
+    return job
+
+
+def summary_of(
+    job: JobDir, ending: str = "trained", reason: str = "why", rate: float = 51.2
+) -> Summary:
+    """Of a job that has ended."""
+    return Summary(
         status="finished" if ending == "trained" else "failed",
         epochs=1,
         records=640,
         tasks=TaskCounts(1, 0),
         steps=10,
         seconds=12.5,
-        records_per_second=51.2,
+        records_per_second=rate,
         metrics={"loss": 0.5},
         restarts=Restarts(),
         job_dir=str(job.path),
@@ -45,8 +53,6 @@ def ended(
         ending=ending,
         reason=reason,
     )
-    job.write_end(None, summary.as_dict())
-    return job
 
 
 def gone_pid() -> int:

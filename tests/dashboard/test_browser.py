@@ -4,6 +4,8 @@ It needs Debian's chromium, which `make test-around` brings.
 """
 
 import os
+import re
+import shlex
 import shutil
 import signal
 from pathlib import Path
@@ -72,6 +74,50 @@ def look(shown: Shown) -> None:
 
     assert not shown.wrong
     assert all(url.startswith("http://127.0.0.1:") for url in shown.requests)
+
+
+def test_the_forecast_is_seen_beside_what_was_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Beside batches as long as these, what a full machine adds is little.
+    monkeypatch.setenv("UNEVEN_STEP_S", "0.3")
+    with showing(tmp_path, "an uneven job") as shown:
+        shown.sees("#foreseen-told", "By a forecast of each", within_ms=1e3 * LIMIT_S)
+        told = shown.page.locator("#foreseen-told").inner_text()
+        assert re.match(r"Forecast [\d,]+ records/s, measured [\d,]+: \d+ % apart\. ", told)
+        assert "trainer-3 takes " in told
+        bars = shown.page.locator("#foreseen svg[role=img] > text").all_text_contents()
+        assert bars[::2] == ["measured", "forecast"]
+        assert all(told.endswith(" records/s") for told in bars[1::2])
+        advice = shown.page.locator("#paces li", has_text="sync:backup=1").first
+        assert " times the records/s: paceline pace " in advice.inner_text()
+        advice.locator(".command").click()
+        copied = shown.page.evaluate("getSelection().toString()")
+        assert shlex.split(copied) == [
+            "paceline",
+            "pace",
+            str(shown.job.path),
+            "sync:backup=1",
+        ]
+        assert_accessible(shown)
+        assert not shown.wrong
+
+
+def test_a_folder_that_lacks_something_says_so_where_it_would_be_seen(
+    tmp_path: Path,
+) -> None:
+    job = ended(tmp_path, "foreign", 1e9)
+    job.events.write_text('{"time": 1, "what": "begun"}\n')
+    with ended_together() as processes:
+        address = board(job.path, tmp_path / "said", processes)
+        with browsing(job, address) as shown:
+            shown.sees("#s-times", "None of the 1 lines of events.jsonl is an event")
+            shown.sees("#s-servers", "(status.json), which tell servers' load, are missing")
+            told = shown.page.locator("[data-lacking]:visible").all_inner_texts()
+            assert len(told) == 5
+            assert all(told)
+            assert_accessible(shown)
+            assert not shown.wrong
 
 
 def test_all_jobs_of_a_folder_are_seen_on_one_page(tmp_path: Path) -> None:

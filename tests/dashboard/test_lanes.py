@@ -45,6 +45,24 @@ def test_a_lost_server_is_a_return_of_all() -> None:
     assert [mark.kind for mark in lanes.marks] == ["return"]
 
 
+def test_what_happened_last_is_told_the_newest_first_and_bounded() -> None:
+    lanes = told(
+        (0, joined("trainer-0")),
+        (1, {"event": "CutCommitted", "cut": 1}),
+        (2, {"event": "Scaled", "trainers": 3}),
+        (5, lost("trainer", "trainer-0")),
+    )
+    assert lanes.latest == [
+        (5, "trainer-0 died (exited: trainer-0 ended with signal 9)"),
+        (2, "3 trainers are wanted"),
+    ]
+
+    for n in range(2 * module.MOST_LATEST):
+        lanes.add(6 + n, {"event": "Scaled", "trainers": n})
+    assert len(lanes.latest) == module.MOST_LATEST
+    assert lanes.latest[0][1] == f"{n} trainers are wanted"
+
+
 def test_who_leaves_has_not_died_and_an_end_ends_all() -> None:
     left = {"event": "TrainerLeft", "trainer": "trainer-1", "is_done": True}
     lanes = told((0, joined("trainer-0")), (0, joined("trainer-1")), (4, left))

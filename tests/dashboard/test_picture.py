@@ -5,7 +5,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from paceline.dashboard.picture import MOST_CURVES, MOST_OWN, MOST_ROLES, Picture
+from paceline.dashboard.picture import (
+    MOST_CURVES,
+    MOST_METRICS,
+    MOST_OWN,
+    MOST_ROLES,
+    Picture,
+)
 from paceline.messages.waits import Wait
 from paceline.messages.watching import JobStatus, ProcessStatus
 from tests.watch.test_progress import status
@@ -82,6 +88,14 @@ def test_a_coordinator_that_is_silent_is_seen_to_be() -> None:
 
     assert picture.now(8.5)["head"]["silent_s"] is None
     assert picture.now(8.5, is_silent=True)["head"]["silent_s"] == 7.5
+
+
+def test_of_many_logged_numbers_the_head_has_some() -> None:
+    many = {f"metric {n}": float(n) for n in range(3 * MOST_METRICS)}
+
+    head = shown(msgspec.structs.replace(standing(), metrics=many))["head"]
+
+    assert list(head["metrics"]) == list(many)[:MOST_METRICS]
 
 
 def test_why_nobody_answers_is_told_until_somebody_does() -> None:

@@ -74,3 +74,17 @@ def test_records_that_come_too_late_are_not_bought() -> None:
     told = re.search(r"([\d,]+) records/s\. No fewer", advice.sentences[-1])
     assert told
     assert float(told[1]) == pytest.approx(now.records_per_second * (1 - now.late), abs=1)
+
+
+def test_records_that_come_too_late_are_no_gain_of_a_pace() -> None:
+    plan = Plan(trainers=4, steps=50, compute=Slow(0.05, 4, 1))
+    advice = advise(plan, [Sync(), Sync(backup=1)], print)
+    alike = [one for one in advice.tried if (one.trainers, one.servers) == (4, 1)]
+    lockstep, backup = alike[:2]
+    told = re.search(
+        r"sync:backup=1 is the fastest: ([\d.]+) times sync", "\n".join(advice.sentences)
+    )
+    assert told
+    gain = backup.records_per_second * (1 - backup.late) / lockstep.records_per_second
+    assert float(told[1]) == pytest.approx(gain, abs=0.01)
+    assert gain < backup.records_per_second / lockstep.records_per_second - 0.1

@@ -65,6 +65,7 @@ def as_view(job: JobStatus, state: str) -> StatusView:
         "pace": job.pace,
         "changing": job.changing,
         "trouble": job.trouble.text if job.trouble is not None else None,
+        "no_room": job.no_room or None,
         "processes": [msgspec.to_builtins(process) for process in job.processes],
         "counters": dict(job.counters),
         "summary": None,
@@ -83,7 +84,12 @@ def ended_view(job: JobDir) -> StatusView | None:
     last = job.read_status()
     state = str(summary["status"])
     if last is not None:
-        return {**as_view(last, state), "processes": [], "summary": summary}
+        return {
+            **as_view(last, state),
+            "no_room": None,
+            "processes": [],
+            "summary": summary,
+        }
     return {
         "state": state,
         "queue": msgspec.to_builtins(QueueStatus(0, 0, 0, 0, 0)),
@@ -92,6 +98,7 @@ def ended_view(job: JobDir) -> StatusView | None:
         "pace": str(job.read_config().pace),
         "changing": None,
         "trouble": None,
+        "no_room": None,
         "processes": [],
         "counters": {},
         "summary": summary,
@@ -131,8 +138,9 @@ def print_view(view: StatusView, console: Console) -> None:
     console.print(f"{view['state']}  pace {view['pace']}{now}", highlight=False)
     if view["changing"]:
         console.print(str(view["changing"]), highlight=False)
-    if view["trouble"]:
-        console.print(str(view["trouble"]), highlight=False, markup=False, soft_wrap=True)
+    for told in (view["trouble"], view["no_room"]):
+        if told:
+            console.print(str(told), highlight=False, markup=False, soft_wrap=True)
     processes = msgspec.convert(view["processes"], list[ProcessStatus])
     if not processes:
         return

@@ -6,13 +6,14 @@
     door       who may look, and ask                                         (pure)
     asks       what a page has asked of the job
     beside     all of it as a child of a launcher
-    jobs       all jobs of a folder, and which of them are looked at
+    listing    all jobs of a folder, and which of them are looked at
     observer   asks the coordinator once a second, reads the events
     picture    what is shown                                                 (pure)
     metrics    what Prometheus reads                                         (pure)
     lanes      who was there, and what happened                              (pure)
     loads      what time went into; which roles are where                   (pure)
     foreseen   a forecast of the job beside it, and of other paces          (pure)
+    lacking    why a panel has nothing to show                               (pure)
     series     numbers over time, as many as a screen has dots               (pure)
     page/      what a browser gets: HTML, style, script, and uPlot (MIT)
 
@@ -21,7 +22,7 @@ It is a process of its own: a page that is open costs the coordinator one questi
 
 from paceline.dashboard.beside import dashboard_beside
 from paceline.dashboard.door import parse_proxy
-from paceline.dashboard.jobs import Jobs, holds_jobs
+from paceline.dashboard.listing import Jobs, holds_jobs
 from paceline.dashboard.observer import Observer
 from paceline.dashboard.web import open_dashboard, report_of, serve
 

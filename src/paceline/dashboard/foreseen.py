@@ -4,12 +4,14 @@ The job is forecast as it is: its pace, so many trainers and servers, batches as
 those of the last minute or so. Only where that agrees with what was measured is anything
 said of other paces: what a forecast does not know of is the reason where it does not.
 
-Pure.
+Forecasts are made while somebody looks, and what they may cost is bounded.
+
+Pure: time, and what was computed meanwhile, are arguments.
 """
 
 import math
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, final
 
 from paceline.config import SSP, Pace, Sync, parse_pace
@@ -19,8 +21,14 @@ MOST_BATCHES: Final = 2000  # of one forecast, which so takes some tenths of a s
 FEWEST_STEPS, MOST_STEPS = 10, 100  # of each trainer
 MOST_TRAINERS: Final = 64  # of a job that is forecast: of more, events tell of some
 KEPT_LINES = 8  # of each trainer; it writes one every ten seconds
+LOOKED_S = 5.0  # so long a look counts: a page that is open looks once a second
+EVERY_S = 15.0  # between two goes of forecasts, at least
+UNTOLD_EVERY_S = 1.0  # until there is something to forecast from: that costs nothing
+COST_SHARE = 20  # goes that cost more are so many times as long apart
+MOST_COST_S = 2.0  # of a processor, for all forecasts of one go
 NEAR_RATE = 1.3  # times
 NEAR_SHARE = 0.15  # of trainers' time
+WORTH = 1.15  # times the records/s: if no other pace brings that, none is told
 SLOW = 1.5  # times as long for a batch as the middle one of all trainers
 
 PARTS: Final = ("computing", "waiting for servers", "waiting for others")
@@ -79,10 +87,49 @@ class Past:
         return tuple(event for name in sorted(names) for event in self._lines[name])
 
 
-def foresee(job: MeasuredJob) -> Facts:
+@final
+class ForecastTurns:
+    """When it is time for forecasts: while somebody looks, and again after a while.
+
+    The first look after a while asks for one at once. Of a job that is over there is one.
+    """
+
+    def __init__(self) -> None:
+        """Nobody looks."""
+        self._looked_s = self._due_s = -math.inf
+        self._was_over = False  # the last time
+
+    def note_look(self, now_s: float) -> None:
+        """Somebody looks at this moment."""
+        self._looked_s = now_s
+
+    def note_made(
+        self, now_s: float, cost_s: float, *, is_told: bool, is_over: bool
+    ) -> None:
+        """Forecasts were made, if there was something to tell; ``is_over``: of all."""
+        every_s = EVERY_S if is_told else UNTOLD_EVERY_S
+        self._due_s = now_s + max(every_s, COST_SHARE * cost_s)
+        self._was_over = is_over
+
+    def is_due(self, now_s: float, *, is_over: bool) -> bool:
+        """Whether forecasts are to be made now."""
+        is_looked_at = now_s - self._looked_s <= LOOKED_S
+        if is_over != self._was_over:
+            return is_looked_at
+        return is_looked_at and not is_over and now_s >= self._due_s
+
+
+def is_too_dear(costs_s: Sequence[float]) -> bool:
+    """Whether one more forecast, as dear as the dearest so far, is too much for one go."""
+    return sum(costs_s) + max(costs_s) > MOST_COST_S
+
+
+def foresee(job: MeasuredJob, worked_s: Callable[[], float]) -> Facts:
     """The forecast beside what was measured, and what other paces would bring.
 
     Empty if there is nothing to say yet; ``told`` alone if the job cannot be forecast.
+    ``worked_s`` says what this thread has computed, in seconds: paces that would cost too
+    much are left out, and that is told.
     """
     if not job.computed or not job.batch_size or job.rate <= 0:
         return {}
@@ -97,21 +144,36 @@ def foresee(job: MeasuredJob) -> Facts:
         }
     try:
         pace = parse_pace(job.pace)
+        before_s = worked_s()
         here = forecast(_plan(job, pace))
+        costs_s = [worked_s() - before_s]
         rate, shares = here.records_per_second, _shares(here.spells)
         wrong = _differs(job, shares, rate)
-        paces = [] if wrong else _others(pace, job.trainers)
-        others = [(str(one), forecast(_plan(job, one))) for one in paces]
+        others, left_out = [], []
+        for one in [] if wrong else _others(pace, job.trainers):
+            if is_too_dear(costs_s):
+                left_out.append(str(one))
+                continue
+            before_s = worked_s()
+            others.append((str(one), forecast(_plan(job, one))))
+            costs_s.append(worked_s() - before_s)
     except UsageError as error:
         return {"told": f"no forecast: {error}"}
+    paces: list[tuple[str, float]] = [
+        (name, round(one.effective_per_second / here.effective_per_second, 2))
+        for name, one in others
+    ]
+    if not any(times >= WORTH for _, times in paces):
+        paces = []
+    reasons = [wrong] if wrong else [_slowest(job.computed), _dear(left_out)]
+    said = [_agreement(rate, job.rate), *reasons, _what_paces_bring(len(others), paces)]
     return {
         "parts": list(PARTS),
         "measured": [round(share, 4) for share in job.shares],
         "forecast": [round(share, 4) for share in shares],
         "rates": [round(job.rate, 1), round(rate, 1)],
-        "told": wrong or _slowest(job.computed),
-        "agrees": not wrong,
-        "paces": [[name, round(one.records_per_second / rate, 2)] for name, one in others],
+        "told": " ".join(sentence for sentence in said if sentence),
+        "paces": paces,
     }
 
 
@@ -146,14 +208,35 @@ def _differs(job: MeasuredJob, shares: Shares, rate: float) -> str:
     """Why the forecast is not to be trusted; empty: it is near enough."""
     gaps = [found - told for found, told in zip(job.shares, shares, strict=True)]
     worst = max(range(len(PARTS)), key=lambda n: abs(gaps[n]))
-    times = rate / job.rate
-    if abs(gaps[worst]) <= NEAR_SHARE and abs(math.log(times)) <= math.log(NEAR_RATE):
+    is_near = abs(math.log(rate / job.rate)) <= math.log(NEAR_RATE)
+    if is_near and abs(gaps[worst]) <= NEAR_SHARE:
         return ""
     return (
-        f"The forecast differs, most in {PARTS[worst]}: {100 * shares[worst]:.0f} % of "
-        f"trainers' time where {100 * job.shares[worst]:.0f} % were measured, and "
-        f"{times:.2f} times the records/s. Something takes time that it does not know of, "
-        "as a full machine does; so it says nothing of other paces."
+        f"They differ, as to trainers' time most in {PARTS[worst]}: forecast "
+        f"{100 * shares[worst]:.0f} %, measured {100 * job.shares[worst]:.0f} %. Something "
+        "takes time that the forecast does not know of, as a full machine does; so it says "
+        "nothing of other paces."
+    )
+
+
+def _agreement(forecast: float, measured: float) -> str:
+    apart = 100 * abs(forecast / measured - 1)
+    rates = f"Forecast {_rate(forecast)} records/s, measured {_rate(measured)}"
+    return f"{rates}: {apart:.0f} % apart."
+
+
+def _rate(per_s: float) -> str:
+    return f"{per_s:,.0f}" if per_s >= 10 else f"{per_s:.2g}"
+
+
+def _what_paces_bring(tried: int, paces: Sequence[object]) -> str:
+    if not tried:
+        return ""
+    if not paces:
+        return "No other pace brings much more by a forecast."
+    return (
+        "By a forecast of each, other paces bring (what they do to learning, only training "
+        "tells):"
     )
 
 
@@ -167,6 +250,13 @@ def _slowest(computed: Iterable[Facts]) -> str:
     if len(by_time) < 2 or most < SLOW * middle:
         return ""
     return f"{name} takes {most / middle:.1f} times as long for a batch as the middle one."
+
+
+def _dear(left_out: Sequence[str]) -> str:
+    if not left_out:
+        return ""
+    named = ", ".join(left_out)
+    return f"Not forecast, since that takes this machine too long: {named}."
 
 
 def _others(pace: Pace, trainers: int) -> list[Pace]:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, final
 MOST_SPANS = 100  # of a lane: what lies before is forgotten, and said
 MOST_LANES = 64
 MOST_MARKS = 400
+MOST_LATEST = 10
 UNREAD = "EventsUnread"  # what is told in the place of events that nobody has seen
 MOST_CUTS = 400  # marks of checkpoints, which push no other out
 
@@ -75,6 +76,18 @@ class Lanes:
     def marks(self) -> list[JobMark]:
         """What happened to the job, in the order of time."""
         return sorted([*self._cuts, *self._marks], key=lambda mark: mark.at_s)
+
+    @property
+    def latest(self) -> list[tuple[float, str]]:
+        """When and in words what happened last, but checkpoints: the newest first."""
+        told = [(mark.at_s, mark.text) for mark in self._marks]
+        told += [
+            (stay.end_s, f"{role} died ({stay.why})")
+            for role, stays in self._spans.items()
+            for stay in stays
+            if stay.end == "died" and stay.end_s is not None
+        ]
+        return sorted(told, key=lambda one: -one[0])[:MOST_LATEST]
 
     @property
     def left_out(self) -> int:

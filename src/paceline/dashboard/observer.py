@@ -4,12 +4,11 @@
 
     a thread asks    how does the job stand; it may wait for an answer
     a thread tells   reads the events, and makes a beat: the picture as JSON, for all pages
-    a thread foresees  forecasts the job now and then, which takes some tenths of a second
+    a thread foresees  forecasts the job now and then, while somebody looks
 
 The coordinator hears one question a second, however many pages are open.
 
-Waits: threads of its own, for the coordinator (with a bound), for the file system, and for
-the next forecast.
+Waits: threads of its own, for the coordinator (with a bound), and for the file system.
 """
 
 import threading
@@ -20,7 +19,7 @@ from typing import Any, NamedTuple, final
 import msgspec
 
 from paceline.dashboard.asks import JobAsks
-from paceline.dashboard.foreseen import foresee
+from paceline.dashboard.foreseen import ForecastTurns, foresee
 from paceline.dashboard.lanes import UNREAD
 from paceline.dashboard.metrics import exposition
 from paceline.dashboard.picture import Picture
@@ -31,6 +30,7 @@ from paceline.launch.job import (
     JobDoor,
     Wires,
     call_running,
+    pace_command,
     running_job,
     shown_name,
 )
@@ -43,7 +43,6 @@ EVERY_S = 1.0
 LOOK_EVERY_S = 0.2
 SILENT_S = 0.5  # an answer takes milliseconds
 CLOSE_S = 6.0  # longer than an answer is waited for
-FORESEE_EVERY_S = 15.0
 
 STRANGE = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)  # of events
 
@@ -71,7 +70,9 @@ class Observer:
         """Nothing is asked yet; ``wall_time_s`` is the clock that events are written by."""
         self._job, self._clock, self._wall_time_s = job, clock, wall_time_s
         self.asks = JobAsks(job, clock)
-        self._picture = Picture(name)  # guarded by the lock
+        has_events = isinstance(job, JobDir)
+        self._picture = Picture(name, has_events=has_events)  # guarded by the lock
+        self._turns = ForecastTurns()  # guarded by it, too
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self._summary: dict[str, object] | None = None  # that was told last
@@ -108,8 +109,12 @@ class Observer:
         return self._beat
 
     def curves(self, known: Known) -> dict[str, Any]:
-        """Points that are new to a page, which knows so many; it knows them from now on."""
+        """Points that are new to a page, which knows so many; it knows them from now on.
+
+        Who asks looks at the job: forecasts are made for him.
+        """
         with self._lock:
+            self._turns.note_look(self._clock.now_s())
             return self._picture.curves(known)
 
     def metrics(self) -> bytes:
@@ -118,10 +123,7 @@ class Observer:
             self._has_asked.wait(CLOSE_S)
             self._has_told.wait(CLOSE_S)
         with self._lock:
-            figures = self._picture.figures(
-                is_silent=self._is_silent, has_events=self._tail is not None
-            )
-            return exposition(figures)
+            return exposition(self._picture.figures(is_silent=self._is_silent))
 
     def look(self) -> None:
         """Read what has been written, and make a beat of it: what the thread does."""
@@ -158,26 +160,41 @@ class Observer:
             self._picture.note_status(status, self._clock.now_s())
         self._asked_s = None
 
-    def foresee(self) -> None:
+    def foresee(self, *, with_commands: bool = False) -> bool:
         """Forecast the job as it is known: a part of the next beat.
 
-        Events that are none that is known make it one that cannot be made.
+        Events that are none that is known make it one that cannot be made. Returns whether
+        there is something to tell. ``with_commands``: that give the job other paces, for
+        who looks at it where it runs.
         """
         try:
             with self._lock:
                 measured = self._picture.measured()
-            told = {} if measured is None else foresee(measured)
+            told = {} if measured is None else foresee(measured, self._clock.worked_s)
         except STRANGE as error:
             told = {"told": f"no forecast: what the job has told cannot be read ({error})"}
+        if with_commands:
+            paces = [name for name, _ in told.get("paces", ())]
+            told["commands"] = {pace: pace_command(self._job, pace) for pace in paces}
         with self._lock:
             self._picture.note_foreseen(told)
+        return bool(told)
+
+    def foresee_if_due(self) -> None:
+        """Forecast the job while somebody looks, now and then: what the thread does."""
+        is_over = self.is_over
+        with self._lock:
+            is_due = self._turns.is_due(self._clock.now_s(), is_over=is_over)
+        if is_due:
+            before_s = self._clock.worked_s()
+            is_told = self.foresee(with_commands=not is_over)
+            now_s, cost_s = self._clock.now_s(), self._clock.worked_s() - before_s
+            with self._lock:
+                self._turns.note_made(now_s, cost_s, is_told=is_told, is_over=is_over)
 
     def _foresee(self) -> None:
-        was_over = False  # it was the last time, and is forecast once then
-        while not self._stop.wait(FORESEE_EVERY_S):
-            if not (was_over and self.is_over):
-                was_over = self.is_over
-                self.foresee()
+        while not self._stop.wait(LOOK_EVERY_S):
+            self.foresee_if_due()
 
     def _ask(self) -> None:
         while not self._stop.is_set():
@@ -220,8 +237,10 @@ class Observer:
                 events.insert(0, {"t": events[0].get("t"), "event": UNREAD})
             with self._lock:
                 for event in events:
-                    with suppress(*STRANGE):
+                    try:
                         self._picture.note_event(event)
+                    except STRANGE:
+                        self._picture.note_strange()
 
     def _look_for_end(self) -> None:
         if not isinstance(self._job, JobDir):

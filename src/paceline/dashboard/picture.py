@@ -16,6 +16,7 @@ from typing import Any, final
 
 from paceline.config import SSP, parse_pace
 from paceline.dashboard.foreseen import MeasuredJob, Past
+from paceline.dashboard.lacking import FAR, FROM_EVENTS, SeenEvents, ShownPanels, lacking
 from paceline.dashboard.lanes import Lanes
 from paceline.dashboard.loads import Loads, WholeRun, hosts_of
 from paceline.dashboard.metrics import Figures, Tally
@@ -28,9 +29,11 @@ from paceline.watch.pulse import Rate, waited_for, worked_off
 
 MOST_ROLES = 24  # in the table; of more, those that are waited for, wait, or are slow
 MOST_CURVES = 16  # numbers that scripts log
+MOST_METRICS = 6  # of them, in the head
 RATE = "records/s"  # has a curve beside them
 SMOOTHED_S = 0.25  # numbers that are logged within are one point
 MOST_OWN = 12  # trainers that have curves of their own
+QUIET_S = 60.0  # without an event, of a job that nobody has heard of: it does not run
 
 Facts = dict[str, Any]
 
@@ -39,14 +42,17 @@ Facts = dict[str, Any]
 class Picture:
     """A job as it is known; fed by an observer, one thread at a time."""
 
-    def __init__(self, name: str) -> None:
-        """Nothing is known yet; ``name`` is what users call the job."""
-        self._name = name
+    def __init__(self, name: str, *, has_events: bool = True) -> None:
+        """Nothing is known yet; ``name`` is what users call the job.
+
+        ``has_events``: they can be seen from here.
+        """
+        self._name, self._has_events = name, has_events
         self._lanes, self._rounds = Lanes(), LastRounds()
         self._tally = Tally()
         self._curves: dict[str, Series] = {}  # {name: points}
         self._rate, self._loads, self._run = Rate(), Loads(), WholeRun()
-        self._past = Past()
+        self._past, self._seen = Past(), SeenEvents()
         self._foreseen: Facts = {}
         self._start_t: float | None = None
         self._at_s = 0.0  # of the last event
@@ -66,6 +72,7 @@ class Picture:
             ArithmeticError, AttributeError, KeyError, TypeError, ValueError: it is none
                 that is known.
         """
+        self._seen.note(event)
         t, name = float(event["t"]), str(event["event"])
         if self._start_t is None:
             self._start_t = t
@@ -88,6 +95,10 @@ class Picture:
             self._run.note_joined(str(event["server"]), self._at_s)
         else:
             self._note_course(name)
+
+    def note_strange(self) -> None:
+        """The last event was none that is known."""
+        self._seen.note_strange()
 
     def note_status(self, status: JobStatus, now_s: float) -> None:
         """Take note of how the job stands."""
@@ -170,6 +181,15 @@ class Picture:
         if self._heard_s is None:
             self._heard_s = now_s
         processes = () if status is None or self._ended else status.processes
+        times = self._run.times() if is_over else self._loads.times(processes)
+        servers, lanes = self._servers(processes), self._lanes.as_list()
+        shown = ShownPanels(
+            bool(self._curves),
+            bool(lanes),
+            bool(times["of"]),
+            bool(servers),
+            bool(self._foreseen),
+        )
         return {
             "head": self._head(now_s - self._heard_s if is_silent else None),
             "queue": None if status is None else _queue(status),
@@ -177,15 +197,17 @@ class Picture:
             "rounds": self._rounds.as_list(),
             "straggler": None if self._ended else self._straggler(),
             "roles": _roles(processes),
-            "times": self._run.times() if is_over else self._loads.times(processes),
-            "servers": self._servers(processes),
+            "times": times,
+            "servers": servers,
             "hosts": hosts_of(processes),
             "foreseen": self._foreseen,
+            "lacking": self._lacking(shown, wall_t),
             "more_roles": max(0, len(processes) - MOST_ROLES),
             "clocks": _clocks(processes, "" if status is None else status.pace),
-            "lanes": self._lanes.as_list(),
+            "lanes": lanes,
             "lanes_left_out": self._lanes.left_out,
             "marks": [list(mark) for mark in self._lanes.marks],
+            "latest": self._lanes.latest,
             "at_s": round(max(self._at_s, self._now_s), 2),
         }
 
@@ -201,9 +223,9 @@ class Picture:
                 known[name] = (points.halvings, points.first + len(points.seconds))
         return told
 
-    def figures(self, *, is_silent: bool = False, has_events: bool = True) -> Figures:
+    def figures(self, *, is_silent: bool = False) -> Figures:
         """What programs read; ``is_silent``: an answer is overdue."""
-        tally = self._tally if has_events else None
+        tally = self._tally if self._has_events else None
         waited_s = dict(self._rounds.lost_s)
         return Figures(self._name, self._status, is_silent, self.is_over, tally, waited_s)
 
@@ -211,6 +233,17 @@ class Picture:
         if self._ended is None or self._status is None:
             return self._loads.servers(processes)
         return self._run.servers(self._status.processes, self._at_s)
+
+    def _lacking(self, shown: ShownPanels, wall_t: float | None) -> dict[str, str]:
+        """Why panels are empty, unless it may still come."""
+        if not self._has_events:
+            return {panel: FAR for panel in FROM_EVENTS if not getattr(shown, panel)}
+        is_still = self._ended is not None
+        if self._status is None and self._unheard:
+            last_t = None if self._start_t is None else self._start_t + self._at_s
+            is_still |= last_t is None or (wall_t is not None and wall_t - last_t > QUIET_S)
+        has_status = self._status is not None
+        return lacking(self._seen, shown, has_status=has_status) if is_still else {}
 
     def _straggler(self) -> Facts | None:
         """With whether the pace waits for it: one with backups does not."""
@@ -259,12 +292,13 @@ class Picture:
                 "pace": status.pace,
                 "changing": status.changing,
                 "trouble": None if status.trouble is None else status.trouble.text,
+                "no_room": status.no_room,
                 "epoch": status.epoch,
                 "records": done,
                 "total": total,
                 "rate": round(rate, 1),
                 "left_s": round((total - done) / rate) if is_known else None,
-                "metrics": status.metrics,
+                "metrics": dict(list(status.metrics.items())[:MOST_METRICS]),
                 "timeline": status.timeline,
                 "cut": status.cut,
             }

@@ -31,7 +31,7 @@ import msgspec
 
 from paceline.dashboard.asks import MOST_BYTES, JobAsks, parse_ask
 from paceline.dashboard.door import HEADERS, WORD, PageDoor, PageVisit, VisitError
-from paceline.dashboard.jobs import Jobs
+from paceline.dashboard.listing import Jobs
 from paceline.dashboard.observer import Known, Observer
 from paceline.errors import PacelineError, UsageError
 

@@ -1,12 +1,14 @@
 """What to buy: the same job forecast on a small grid of other machines, in plain words.
 
 Nothing is extrapolated: each number in a sentence is of a forecast of its own, by the very
-same draws. A change counts as a gain from `WORTH` on.
+same draws. A change counts as a gain from `WORTH` on. Gains are in records that have an
+effect: those of a push that comes too late for its round are none.
 
 Pure.
 """
 
 from collections.abc import Callable, Sequence
+from operator import attrgetter
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -20,6 +22,7 @@ TRAINERS = (0.5, 1.25, 2.0)
 MOST_STEPS = 50  # of each trainer: enough to compare
 WORTH = 0.05
 BUSY = 0.85
+_EFFECT = attrgetter("effective_per_second")
 
 
 class Advice(NamedTuple):
@@ -107,7 +110,7 @@ def about_trainers(now: Forecast, others: Sequence[Forecast]) -> list[str]:
     most = max(others, key=lambda one: one.trainers)
     verdict = ""
     if most.trainers > now.trainers:
-        per_trainer = most.records_per_second / now.records_per_second
+        per_trainer = most.effective_per_second / now.effective_per_second
         share = (per_trainer - 1) / (most.trainers / now.trainers - 1)
         verdict = f": a further trainer brings {max(0.0, 100 * share):.0f} % of a trainer"
     return [f"{now.pace}: trainers {', '.join(said)}{verdict}."]
@@ -115,10 +118,10 @@ def about_trainers(now: Forecast, others: Sequence[Forecast]) -> list[str]:
 
 def which_pace(asked: Sequence[Forecast]) -> str:
     """The fastest pace of those asked for, and what it costs in age."""
-    fastest = max(asked, key=lambda one: one.records_per_second)
+    fastest = max(asked, key=_EFFECT)
     others = [one for one in asked if one is not fastest]
     ratios = ", ".join(
-        f"{fastest.records_per_second / one.records_per_second:.2f} times {one.pace}"
+        f"{fastest.effective_per_second / one.effective_per_second:.2f} times {one.pace}"
         for one in others
     )
     oldest = fastest.ages
@@ -131,22 +134,17 @@ def which_pace(asked: Sequence[Forecast]) -> str:
 
 def what_to_buy(tried: Sequence[Forecast]) -> str:
     """The fewest servers, and with which pace, that come near the fastest of all tried."""
-    most = max(_that_count(one) for one in tried)
-    near = [one for one in tried if _that_count(one) >= (1 - WORTH) * most]
+    most = max(one.effective_per_second for one in tried)
+    near = [one for one in tried if one.effective_per_second >= (1 - WORTH) * most]
     fewest = min(one.servers for one in near)
-    best = max((one for one in near if one.servers == fewest), key=_that_count)
+    best = max((one for one in near if one.servers == fewest), key=_EFFECT)
     servers = "server" if best.servers == 1 else "servers"
     trainers = "trainer" if best.trainers == 1 else "trainers"
     return (
         f"to buy for {best.trainers:,} {trainers}: {best.servers:,} {servers}, with "
-        f"{best.pace}: {_that_count(best):,.0f} records/s. No fewer of those tried come "
-        f"within {100 * WORTH:.0f} % of the fastest."
+        f"{best.pace}: {best.effective_per_second:,.0f} records/s. No fewer of those "
+        f"tried come within {100 * WORTH:.0f} % of the fastest."
     )
-
-
-def _that_count(one: Forecast) -> float:
-    """Records a second, without those whose push comes too late for its round."""
-    return one.records_per_second * (1 - one.late)
 
 
 def _numbers(now: int, factors: Sequence[float]) -> list[int]:
@@ -167,10 +165,10 @@ def _busiest(now: Forecast) -> tuple[str, float]:
 
 
 def _gain(now: Forecast, other: Forecast) -> str:
-    gain = other.records_per_second / now.records_per_second - 1
+    gain = other.effective_per_second / now.effective_per_second - 1
     return f"{100 * gain:+.0f} %"
 
 
 def _is_near(one: Forecast, all_tried: Sequence[Forecast]) -> bool:
-    best = max(other.records_per_second for other in all_tried)
-    return one.records_per_second >= (1 - WORTH) * best
+    best = max(other.effective_per_second for other in all_tried)
+    return one.effective_per_second >= (1 - WORTH) * best

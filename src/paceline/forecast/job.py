@@ -78,6 +78,11 @@ class Forecast(msgspec.Struct, frozen=True):
     outcomes: dict[str, int]
 
     @property
+    def effective_per_second(self) -> float:
+        """Records a second, without those whose push came too late for its round."""
+        return self.records_per_second * (1 - self.late)
+
+    @property
     def updates_per_second(self) -> float:
         """Rounds, or pushes that were applied at once, a second."""
         return self.records_per_second * self.updates / max(1, self.records)

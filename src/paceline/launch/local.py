@@ -155,8 +155,8 @@ def wait_local_run(
         if reach.listening is not None:
             door = ground.open_door(stack, reach, show.say, clock)
             start = partial(door.start, at_home=at_home)
-        started_s = clock.now_s()
-        launcher = Launcher(supervision, start, run.job, ground.link(clock), show, clock)
+        link, started_s = ground.link(clock, door), clock.now_s()
+        launcher = Launcher(supervision, start, run.job, link, show, clock)
         try:
             if forks is None:
                 forks = ground.fork_server(clock, show.say)
@@ -235,13 +235,14 @@ class _Ground(NamedTuple):
         log = self.run.job.log("forkserver")
         return ForkServer(environment, log, clock, say=say)
 
-    def link(self, clock: Clock) -> CoordinatorLink:
+    def link(self, clock: Clock, door: "HostsDoor | None") -> CoordinatorLink:
         """The launcher's way to the coordinator."""
         run = self.run.config.run
         way = way_of(is_plain=self.is_plain)
         wires = Wires(run, LAUNCHER, clock, connect_s=0.5, secret=self.secret, way=way)
         address = from_here(self.addresses[COORDINATOR])
-        return CoordinatorLink(wires.to_coordinator_as_launcher(address))
+        no_room = str if door is None else door.no_room
+        return CoordinatorLink(wires.to_coordinator_as_launcher(address), no_room)
 
     def supervision(self) -> Supervision:
         """Of its processes, none of which has been started."""

@@ -30,13 +30,15 @@ class LauncherReport(Message, frozen=True):
 
     ``finishing``: the job is over, servers may leave. ``saving``: the run ends early, and
     a cut is wanted that began after the first report that says so. ``interrupted``: the
-    launcher knows that the run is to end early.
+    launcher knows that the run is to end early. ``no_room``: which roles no machine has
+    room for, since when and why, in words.
     """
 
     exits: tuple[Exited, ...] = ()
     finishing: bool = False
     saving: bool = False
     interrupted: bool = False
+    no_room: str = ""
 
 
 class LauncherOrders(Message, frozen=True):
@@ -172,7 +174,8 @@ class JobStatus(Message, frozen=True):
     not train. ``resumed`` says where this run went on, if it did and the coordinator has
     not begun again since.
     ``trouble``: what cannot be written just now; ``events_lost``: happenings that
-    ``events.jsonl`` lacks. ``has_trainers``: some trainer has called `paceline.connect`.
+    ``events.jsonl`` lacks. ``no_room``: which roles wait for a machine, as the launcher
+    says. ``has_trainers``: some trainer has called `paceline.connect`.
     """
 
     state: str
@@ -201,6 +204,7 @@ class JobStatus(Message, frozen=True):
     resumed: Resumed | None = None
     trouble: Trouble | None = None
     events_lost: int = 0
+    no_room: str = ""
     has_trainers: bool = True
 
     @property

@@ -1,6 +1,8 @@
 """What is told now and then, and shown of a status: trainers' time, servers' load."""
 
-from paceline.config import Async
+import pytest
+
+from paceline.config import Async, Pace, Sync
 from paceline.messages.server import SlotLoad
 from paceline.messages.shared import Lease, SpentTime
 from paceline.messages.trainer import Beat
@@ -45,3 +47,17 @@ def test_a_servers_load_is_as_it_was_told_last() -> None:
         job.serve()
 
     assert stands(job, "server-0").load == load
+
+
+@pytest.mark.parametrize("pace", [Async(), Sync()], ids=str)
+def test_a_clock_counts_a_trainers_steps(pace: Pace) -> None:
+    job = Job(pace=pace)
+    job.open("trainer-0")
+    lease = job.lease("trainer-0")
+    assert isinstance(lease, Lease)
+    if pace == Sync():  # rounds know, before a beat says so
+        job.tick("trainer-0", lease, 0, 0, round=1)
+        job.tick("trainer-0", lease, 1, 1, round=2)
+    else:
+        job.get("trainer-0", Beat(**job.who("trainer-0"), clock=2))
+    assert stands(job, "trainer-0").clock == 2

@@ -55,6 +55,17 @@ def test_at_the_start_those_are_waited_for_that_have_not_come(make_job: Any) -> 
     assert wait.reason == "1 of 3 trainers have asked for work"
 
 
+def test_at_the_start_nobody_is_waited_for_who_is_about_to_ask_again(make_job: Any) -> None:
+    job = make_job(trainers=3, pace=Async())
+    job.open("trainer-0", "trainer-1")
+    job.ask("trainer-0", ask(job, "trainer-0"))
+    wait = told(
+        job, "trainer-1", ask(job, "trainer-1")
+    )  # that of trainer-0 is put off, too
+    assert wait.whom == ("trainer-2",)
+    assert wait.reason == "2 of 3 trainers have asked for work"
+
+
 def test_who_asks_again_waits_since_it_asked_first(two: Any) -> None:
     lasted = [told(two, "trainer-0", ask(two, "trainer-0")).since_s for _ in range(12)]
     assert lasted == sorted(lasted)

@@ -145,6 +145,7 @@ def test_who_waits_for_room_is_told_with_what_for_and_since_when() -> None:
     )
     waiting.note("server-1", 11.0)
     assert waiting.tell(FULL, 11.0) is None
+    assert "for 1 s to start server-1, server-2: " in waiting.standing(FULL, 11.0)
     waiting.found("server-2")
     assert "for 1 s to start server-1: " in str(waiting.tell(FULL, 11.0))
     assert waiting.note("server-1", 80.0) == 70.0
@@ -168,4 +169,5 @@ def test_who_is_not_wanted_any_more_does_not_wait() -> None:
     waiting.note("trainer-5", 10.0)
 
     assert waiting.tell(FULL, 10.1 + FORGET_S) is None
+    assert not waiting.standing(FULL, 10.1 + FORGET_S)
     assert waiting.note("trainer-5", 100.0) == 0.0

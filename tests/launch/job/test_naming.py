@@ -1,6 +1,7 @@
 """Which job a command is for, and where the secret comes from that it is asked with."""
 
 import io
+import shlex
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,7 @@ import pytest
 from paceline.errors import UsageError
 from paceline.launch.job.folder import RUNS, JobDir
 from paceline.launch.job.joining import JobDoor
-from paceline.launch.job.naming import ask_secret, named_job, shown_name
+from paceline.launch.job.naming import ask_secret, named_job, pace_command, shown_name
 from paceline.transport.address import TcpAddress
 from paceline.transport.handshake import Secret
 
@@ -38,6 +39,20 @@ def test_a_job_is_named_by_its_folder_or_its_launcher_or_found(secret: Secret) -
     assert door == JobDoor(TcpAddress("127.0.0.1", 70), secret)
     assert shown_name(door) == "127.0.0.1:70"
     assert secret.text() not in repr(door)
+
+
+def test_the_command_that_changes_a_pace_names_the_job_as_a_shell_reads_it(
+    secret: Secret,
+) -> None:
+    folder = JobDir(Path("my job; ls"))
+    door = JobDoor(TcpAddress("127.0.0.1", 70), secret)
+
+    told = pace_command(folder, "sync:backup=1")
+    assert shlex.split(told) == ["paceline", "pace", str(folder.path), "sync:backup=1"]
+    assert folder.path.is_absolute()
+    assert pace_command(door, "async") == "paceline pace --join 127.0.0.1:70 async"
+    plain = pace_command(door._replace(is_plain=True), "async")
+    assert plain == "paceline pace --join 127.0.0.1:70 --plain async"
 
 
 def test_a_job_is_not_named_twice_nor_by_what_is_no_address() -> None:

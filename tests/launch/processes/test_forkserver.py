@@ -103,6 +103,16 @@ def test_an_error_of_the_script_is_in_its_log(forks: ForkServer, tmp_path: Path)
     assert (status, words[-1]) == (1, "ValueError: no such column")
 
 
+@pytest.mark.parametrize("script", ["def f():\n    1 / 0\n\n\nf()\n", "x = = 1\n"])
+def test_an_error_is_told_as_python_tells_it(
+    forks: ForkServer, tmp_path: Path, script: str
+) -> None:
+    _, told = wait_run(forks, tmp_path, script)
+    command = [sys.executable, tmp_path / "script.py"]
+    done = subprocess.run(command, stderr=subprocess.PIPE, text=True, check=False)
+    assert [line for line in told if line.strip()] == done.stderr.splitlines()
+
+
 def test_a_process_has_its_own_environment_threads_and_random_numbers(
     tmp_path: Path,
 ) -> None:

@@ -85,6 +85,20 @@ def test_an_exit_is_kept_until_a_report_is_answered(
     ]
 
 
+def test_a_report_says_which_roles_have_no_machine(wires: Wires) -> None:
+    to_coordinator = Wires("r1", LAUNCHER, SystemClock()).to_coordinator_as_launcher(
+        ADDRESS
+    )
+    link, coordinator = (
+        CoordinatorLink(to_coordinator, lambda: "full"),
+        StandInCoordinator(),
+    )
+    with wires.listen_as_coordinator(ADDRESS, coordinator):
+        assert link.call_report(0.5) is not None
+    link.close()
+    assert coordinator.reports == [LauncherReport(no_room="full")]
+
+
 def test_an_exit_is_kept_while_nothing_can_be_journalled(
     wires: Wires, link: CoordinatorLink
 ) -> None:

@@ -232,6 +232,7 @@ def launcher_reported(book: Book, asker: Asker, report: LauncherReport) -> None:
     """Take note of ended processes; say which roles must be replaced."""
     for end in report.exits:
         exited(book, end)
+    book.no_room = report.no_room
     book.is_finishing = book.is_finishing or report.finishing
     book.cutting.is_saving = book.cutting.is_saving or report.saving
     if report.interrupted or book.is_finishing:

@@ -92,6 +92,7 @@ def job_status(book: Book) -> JobStatus:
         stage_records=worked_off,
         stage_total=in_all,
         resumed=book.resumed,
+        no_room=book.no_room,
         has_trainers=bool(state.trainers or state.left or state.stages or state.parts),
     )
 
@@ -160,6 +161,13 @@ def waits(book: Book) -> dict[int, Wait]:
     return found
 
 
+def _clock(book: Book, incarnation: int) -> int:
+    """Steps that a trainer has finished: told by itself, or counted in rounds."""
+    info = book.members.info(incarnation)
+    in_rounds = [part.counted.get(incarnation, 0) for part in book.durable.parts.values()]
+    return max([0 if info is None else info.clock, *in_rounds])
+
+
 def _processes(book: Book) -> tuple[ProcessStatus, ...]:
     processes, waiting = [], waits(book)
     for incarnation, role in sorted(
@@ -178,7 +186,7 @@ def _processes(book: Book) -> tuple[ProcessStatus, ...]:
                 address=info.address if info else "",
                 state="waiting" if wait is not None else state,
                 wait=wait,
-                clock=info.clock if info else 0,
+                clock=_clock(book, incarnation),
                 records=book.seen.records.get(role, 0),
                 spent=info.spent if info else None,
                 load=book.servers.loads.get(role, ()),

@@ -114,8 +114,8 @@ def _wait_for_task(book: Book, trainer: str, stage: int) -> Wait:
 
 def _wait_for_members(book: Book) -> Wait:
     """The job's first trainers: those that are not here, and members that do not ask."""
-    here, wanted = len(book.questions.leases.asked), book.first_trainers()
-    members, asking = book.durable.trainers, book.questions.leases.asked
+    asking = book.questions.leases.who_waits(book.now)
+    here, wanted, members = len(asking), book.first_trainers(), book.durable.trainers
     late = (name for name, one in members.items() if one not in asking)
     expected = (trainer_id(n) for n in range(book.config.max_trainers))
     absent = (trainer for trainer in expected if trainer not in members)

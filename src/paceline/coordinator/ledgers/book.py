@@ -193,6 +193,7 @@ class Book(Page):
         self.speeds, self.metrics, self.training = Speeds(), Metrics(), Training()
         self.resumed: Resumed | None = None  # where this run went on
         self.is_finishing = False
+        self.no_room = ""  # for which roles, as the launcher has said
         self.is_interrupted = False  # an operator wants it, and the launcher is to hear
         for record in durable.queue.pending.values():
             self.progress.advance(record.lease.key, record.lease.first - 1)

@@ -32,6 +32,7 @@ function showHead({ head, waits, straggler, times }) {
     const s = straggler, share = Math.round(100 * s.lost_s / s.lasted_s);
     told = `${s.trainer} came last to ${s.times} of the last ${s.rounds} rounds: ${share} % of their time was waiting for it, ${lasting(s.ever_s)} so far${spentMost(times, s.trainer)}${advice}`;
   }
+  if (head.no_room && !head.is_over) told = [told, head.no_room].filter(Boolean).join("; ");
   const is_known = !silent && !head.is_over && head.state !== "not heard of";
   $("answer").textContent = told || (is_known ? "nobody is waited for" : "");
   const share = head.total ? head.records / head.total : 0;
@@ -44,7 +45,7 @@ function showHead({ head, waits, straggler, times }) {
     ["took", head.seconds === undefined || head.seconds === null ? undefined : lasting(head.seconds)],
     ["last checkpoint", head.cut_age_s === undefined ? undefined : head.is_over ? `cut ${head.cut}` : `${lasting(head.cut_age_s)} ago`],
     ["timeline", head.timeline],
-    ...Object.entries(head.metrics || {}).slice(0, 6).map(([name, value]) => [name, shown(value)]),
+    ...Object.entries(head.metrics || {}).map(([name, value]) => [name, shown(value)]),
   ].filter(([, value]) => value !== undefined && value !== "");
   $("facts").replaceChildren(...facts.map(([name, value]) => {
     const group = make("div");
@@ -113,15 +114,15 @@ function showRounds(rounds, is_over) {
   if (!rounds.length || is_over) return;
   const names = [...new Set(rounds.flatMap(([came]) => Object.keys(came)))].sort((a, b) => a.localeCompare(b, "en", { numeric: true }));
   const most = Math.max(...rounds.map(([came]) => Math.max(...Object.values(came))), 0.001);
-  const shown = names.slice(0, 24), left = 90, width = room("rounds"), step = 18, height = step * shown.length + 22;
+  const left = 90, width = room("rounds"), step = 18, height = step * names.length + 22;
   const svg = picture(width, height, "each trainer's arrivals at the last rounds; the last one is marked");
   const at = (s) => left + 5 + (width - left - 60) * s / most;
-  shown.forEach((name, n) => {
+  names.forEach((name, n) => {
     svg.append(draw("text", { x: 0, y: 13 + step * n }, name), draw("line", { x1: left, x2: width, y1: 9 + step * n, y2: 9 + step * n, class: "axis" }));
   });
   for (const [came, last] of rounds) {  // a dot is a line without length: one path has all of a round
     let early = "", late = "";
-    shown.forEach((name, n) => {
+    names.forEach((name, n) => {
       const dot = name in came ? `M${at(came[name]).toFixed(1)} ${9 + step * n}h0` : "";
       if (name === last) late += dot; else early += dot;
     });
@@ -158,10 +159,7 @@ function showLanes(now) {
   }
   $("lanes").replaceChildren(svg);
   $("more-lanes").textContent = now.lanes_left_out ? `and ${number.format(now.lanes_left_out)} more roles` : "";
-  const told = now.marks.filter(([, kind]) => kind !== "cut").map(([s, , text]) => [s, text]);
-  for (const lane of lanes) for (const [, stop, how, why] of lane.spans) if (how === "died") told.push([stop, `${lane.id} died (${why})`]);
-  told.sort((a, b) => b[0] - a[0]);
-  $("marks").replaceChildren(...told.slice(0, 10).map(([s, text]) => {
+  $("marks").replaceChildren(...now.latest.map(([s, text]) => {
     const item = make("li");
     item.append(make("time", lasting(s)), make("span", text));
     return item;

@@ -1,7 +1,6 @@
 // What time went into: trainers' time, servers' slots; and which roles are on which machine.
 "use strict";
 const KINDS = [["read", "reads"], ["compute", "computes"], ["servers", "waits for servers"], ["others", "waits for others"]];
-const WORTH = 1.15;  // times the records/s, to be called more
 const percent = (share) => `${Math.round(100 * share)} %`;
 const bytes = new Intl.NumberFormat("en", { notation: "compact", style: "unit", unit: "byte", unitDisplay: "narrow", maximumSignificantDigits: 3 });
 
@@ -62,14 +61,13 @@ function showForeseen(told) {
     legendOf(kinds.map((kind, n) => [kind, told.parts[n]])),
     bars("foreseen", "the forecast beside what was measured", rows.map((name, n) => [name, told[name], `${number.format(told.rates[n])} records/s`, `${name}: ${named(told[name])}`]), kinds, 130),
   ] : []));
-  const none = told.agrees && !told.paces.some(([, times]) => times >= WORTH);
-  const paces = none && told.paces.length ? " No other pace brings much more by a forecast." : told.agrees && told.paces.length ? " By a forecast of each, other paces bring (what they do to learning, only training tells):" : "";
-  $("foreseen-told").textContent = `${told.told}${paces}`.trim();
-  $("paces").replaceChildren(...(none || !told.paces ? [] : told.paces.map(([pace, times]) => {
-    const one = make("li");
+  $("foreseen-told").textContent = told.told;
+  $("paces").replaceChildren(...(told.paces || []).map(([pace, times]) => {
+    const one = make("li"), command = (told.commands || {})[pace];
     one.append(make("code", pace), ` ${times.toFixed(1)} times the records/s`);
+    if (command) one.append(": ", make("code", command, "command"));
     return one;
-  })));
+  }));
 }
 
 function showServers(servers) {
@@ -101,9 +99,20 @@ function showHosts(hosts) {
   }));
 }
 
+// A panel that is empty for good says why, and is shown for that.
+function showLacking(told) {
+  for (const place of document.querySelectorAll("[data-lacking]")) {
+    const why = told[place.dataset.lacking];
+    place.hidden = !why;
+    place.textContent = why || "";
+    if (why) place.closest("section").hidden = false;
+  }
+}
+
 document.addEventListener("beat", ({ detail: now }) => {
   showTimes(now.times);
   showForeseen(now.foreseen);
   showServers(now.servers);
   showHosts(now.hosts);
+  showLacking(now.lacking);
 });

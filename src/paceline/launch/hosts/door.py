@@ -231,6 +231,11 @@ class HostsDoor:
             is_over = self._are_logs_whole
         return LogSizes(sizes=self._logs.sizes(), is_over=is_over)
 
+    def no_room(self) -> str:
+        """Which roles no machine has room for, since when and why; empty: there is none."""
+        with self._lock:
+            return self._waiting.standing(self._roster.rooms, self._clock.now_s())
+
     def _has_begun(self) -> bool:
         """Whether all hosts that the job is to begin with have come."""
         count = len(self._roster.hosts)

@@ -111,10 +111,15 @@ class WaitingRoles:
         if not waiting or not is_news:
             return None
         self._told_s = now
+        return self.standing(rooms, now)
+
+    def standing(self, rooms: Mapping[str, HostRoom], now: float) -> str:
+        """Who waits for what, as it is now; empty if nobody does."""
+        if not self._since:
+            return ""
         since_s = now - min(self._since.values())
-        return (
-            f"waiting for {since_s:.0f} s to start {first_few(waiting)}: {no_room(rooms)}"
-        )
+        waiting = first_few(sorted(self._since))
+        return f"waiting for {since_s:.0f} s to start {waiting}: {no_room(rooms)}"
 
 
 def no_room(rooms: Mapping[str, HostRoom]) -> str:

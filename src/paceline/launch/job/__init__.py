@@ -68,6 +68,7 @@ from paceline.launch.job.logs import LOG_PIECE_BYTES, log_kind, log_sizes, read_
 from paceline.launch.job.naming import (
     ask_secret,
     named_job,
+    pace_command,
     piped_secret,
     shown_name,
 )

@@ -5,6 +5,7 @@ Waits: for the secret, if somebody is to type it.
 
 import getpass
 import os
+import shlex
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -39,6 +40,14 @@ def named_job(
 def shown_name(job: JobDir | JobDoor) -> str:
     """What a command calls a job."""
     return job.name if isinstance(job, JobDoor) else str(job.path)
+
+
+def pace_command(job: JobDir | JobDoor, pace: str) -> str:
+    """The command that gives a running job this pace, as a user types it in any folder."""
+    where = [shown_name(job)]
+    if isinstance(job, JobDoor):
+        where = ["--join", *where, *(["--plain"] if job.is_plain else [])]
+    return shlex.join(["paceline", "pace", *where, pace])
 
 
 def ask_secret(environ: Mapping[str, str]) -> Secret:

@@ -32,6 +32,7 @@ import sys
 import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, TextIO, final
 
 import msgspec
@@ -67,6 +68,7 @@ PRELOADED = (
     "paceline.trainer.session",
 )
 
+_BEFORE_A_SCRIPT = (__file__, "<frozen runpy>")  # files of a traceback's first lines
 LIMITS = CONTROL_LIMITS  # an environment that execve takes is smaller
 
 
@@ -286,10 +288,20 @@ def _run_to_status(request: Fork, server: int) -> int:
         print(leaving.code, file=sys.stderr)  # noqa: T201  (what Python does)
         return 1
     except BaseException as error:  # noqa: BLE001  (told as Python tells it)
+        if request.script:
+            error.__traceback__ = _of_script(error)
         _remember(error)
         sys.excepthook(type(error), error, error.__traceback__)
         return exit_code_of(error)
     return 0
+
+
+def _of_script(error: BaseException) -> TracebackType | None:
+    """From the script's first line on, as Python shows it; all if it is no error of it."""
+    shown = error.__traceback__
+    while shown is not None and shown.tb_frame.f_code.co_filename in _BEFORE_A_SCRIPT:
+        shown = shown.tb_next
+    return shown if shown or isinstance(error, SyntaxError) else error.__traceback__
 
 
 def _remember(error: BaseException) -> None:

@@ -83,8 +83,11 @@ class CoordinatorLink:
     changes nothing.
     """
 
-    def __init__(self, connect: Callable[[], Connection]) -> None:
-        self._coordinator = PatientConnection(connect)
+    def __init__(
+        self, connect: Callable[[], Connection], no_room: Callable[[], str] = str
+    ) -> None:
+        """Nothing is reported yet; ``no_room`` says which roles have no machine."""
+        self._coordinator, self._no_room = PatientConnection(connect), no_room
         self._exits: list[Exited] = []
 
     def note_exit(self, exited: Exited) -> None:
@@ -107,7 +110,11 @@ class CoordinatorLink:
         """
         sent = tuple(self._exits)
         report = LauncherReport(
-            exits=sent, finishing=finishing, saving=saving, interrupted=interrupted
+            exits=sent,
+            finishing=finishing,
+            saving=saving,
+            interrupted=interrupted,
+            no_room=self._no_room(),
         )
         try:
             answer = self._coordinator.call(report, timeout_s)

@@ -8,49 +8,32 @@
     looked at          a job whose page is open has an observer, until nobody has looked
                        for a while
 
-A folder counts if it lies here, is no link, and holds a plain ``job.json``: its name alone
-opens a page. One in which a file is none, but a link or a pipe, says so, and is not opened.
-
 Waits: the threads, for the file system and for coordinators (with a bound).
 """
 
-import os
-import stat
 import threading
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple, final
 
 import msgspec
 
 from paceline.dashboard.door import VisitError
+from paceline.dashboard.listing.folders import FileMarks, find_jobs, marks_of, read_job
 from paceline.dashboard.metrics import Figures, exposition_of_jobs
 from paceline.dashboard.observer import CLOSE_S, SILENT_S, Observer, ask_status
-from paceline.errors import PacelineError
-from paceline.launch.job import JobDir, is_running, require_files, resume_command
+from paceline.launch.job import JobDir
 from paceline.messages.watching import JobStatus
 from paceline.timing import Clock, Repeating, wall_time_s
 from paceline.watch.pulse import Rate
-from paceline.watch.row import JobRow, begun_row, died_row, ended_row, running_row
-from paceline.watch.summary import Summary
+from paceline.watch.row import JobRow, running_row
 
-MOST_LISTED = 200
 MOST_LOOKED_AT = 16
-MOST_BYTES = 16 << 20  # of a file that is read
 LOOK_EVERY_S = 1.0
 ASK_EVERY_S = 5.0
 FIRST_S = 1.0  # from the first answer to the second question: then there is a rate
 FIND_SHARE = 4  # a folder that takes long to go through is gone through less often
-BEGIN_S = 60.0  # so long a job may take from its job.json to its run.json
 LEFT_S = 120.0  # without anybody who looks, or scrapes, an observer is closed
-_FILES = (
-    *("job.json", "run.json", "summary.json", "status.json"),
-    *("events.jsonl", "events.old.jsonl"),
-)
-
-_Mark = tuple[int, int, int]  # by which a file is known not to have changed
-_Marks = tuple[_Mark | None, ...]
 
 
 class JobsBeat(NamedTuple):
@@ -77,7 +60,7 @@ class _Job:
 
     def __init__(self, folder: Path) -> None:
         self.dir = JobDir(folder)
-        self.marks: _Marks = (None,) * len(_FILES)  # when they were read
+        self.marks = FileMarks()  # when they were read
         self.row = JobRow(folder.name, "", "unread", 0.0)  # as its files tell
         self.rate = Rate()
         self.status: JobStatus | None = None
@@ -200,41 +183,30 @@ class Jobs:
     def _find(self) -> None:
         """The newest ones, and all that run."""
         try:
-            found = _found(self.root)
+            names, self._left_out = find_jobs(self.root)
             self._trouble = ""
         except OSError as error:
-            found, self._trouble = [], f"{self.root} cannot be read: {error.strerror}"
-        found.sort(reverse=True)
-        if len(found) > MOST_LISTED:
-            found.sort(key=lambda one: not _runs(self.root / one[1]))
-        listed = [name for _, name in found[:MOST_LISTED]]
-        self._left_out = len(found) - len(listed)
-        jobs = {name: self._jobs.get(name) or _Job(self.root / name) for name in listed}
+            names, self._left_out = [], 0
+            self._trouble = f"{self.root} cannot be read: {error.strerror}"
+        jobs = {name: self._jobs.get(name) or _Job(self.root / name) for name in names}
         with self._lock:
             self._jobs = jobs
 
     def _read(self, one: _Job) -> None:
         """What its files tell, if one of them has changed; and whether it runs still."""
-        marks = tuple(_mark(one.dir.path / name) for name in _FILES)
+        marks = marks_of(one.dir)
         if marks == one.marks and one.row.kind != "runs":
             return
-        is_plain = False
-        try:
-            require_files(one.dir.path / name for name in _FILES)
-            is_plain = True
-            row = _row(one.dir, marks, self._wall_time_s())
-        except Exception as error:  # noqa: BLE001  (one folder holds up no other)
-            begun_t = 0.0 if marks[0] is None else marks[0][0] / 1e9
-            row = JobRow(one.dir.path.name, "not readable", "unread", begun_t, str(error))
+        row, is_plain = read_job(one.dir, marks, self._wall_time_s())
         with self._lock:
-            if marks[0] != one.marks[0]:  # it is resumed
+            if marks.config != one.marks.config:  # it is resumed
                 one.rate, one.status, one.heard = Rate(), None, 0
                 one.asked_s, one.unheard, one.due_s = None, "", 0.0
             one.row, one.marks, one.is_plain = row, marks, is_plain
             one.has_run |= row.kind == "runs"
 
     def _ask_if_due(self, one: _Job) -> None:
-        is_there = one.row.kind == "runs" and one.marks[1] is not None
+        is_there = one.row.kind == "runs" and one.marks.run is not None
         if not is_there or one.is_asked or self._clock.now_s() < one.due_s:
             return
         one.is_asked = True
@@ -292,61 +264,6 @@ class Jobs:
             for name, one in list(self._looked_at.items()):
                 if not one.visits and now_s - one.left_s > LEFT_S:
                     _closing(self._looked_at.pop(name).observer)
-
-
-def holds_jobs(root: Path) -> bool:
-    """Whether a folder has folders of jobs in it."""
-    with suppress(OSError, UnicodeEncodeError):  # a job's path is UTF-8
-        return bool(str(root.absolute()).encode() and _found(root))
-    return False
-
-
-def _found(root: Path) -> list[tuple[float, str]]:
-    """When jobs were begun, and their names."""
-    found = []
-    with os.scandir(root) as entries:
-        for entry in entries:
-            with suppress(OSError, UnicodeEncodeError):  # it went; it is no job's name
-                if entry.is_dir(follow_symlinks=False) and entry.name.encode():
-                    mark = _mark(Path(entry.path, "job.json"))
-                    if mark is not None:
-                        found.append((mark[0] / 1e9, entry.name))
-    return found
-
-
-def _mark(path: Path) -> _Mark | None:
-    """None: it is no plain file that can be read."""
-    try:
-        found = path.lstat()
-    except OSError:
-        return None
-    is_plain = stat.S_ISREG(found.st_mode) and found.st_size <= MOST_BYTES
-    return (found.st_mtime_ns, found.st_ino, found.st_size) if is_plain else None
-
-
-def _runs(folder: Path) -> bool:
-    job = JobDir(folder)
-    with suppress(PacelineError, OSError, RecursionError):  # damaged, or another user's
-        return _mark(job.run_file) is not None and is_running(job)
-    return False
-
-
-def _row(job: JobDir, marks: _Marks, now_t: float) -> JobRow:
-    """What files tell of a job.
-
-    Raises:
-        PacelineError, ValueError: one of them is damaged.
-    """
-    begun, run, ended, last, heard, _ = marks
-    begun_t = 0.0 if begun is None else begun[0] / 1e9
-    blank = begun_row(job.path.name, begun_t, job.read_config())
-    if ended is not None and (summary := job.read_summary()) is not None:
-        status = None if last is None else job.read_status()
-        return ended_row(blank, msgspec.convert(summary, Summary), status)
-    if now_t - begun_t < BEGIN_S if run is None else is_running(job):
-        return blank
-    lasted_s = None if heard is None else max(0.0, heard[0] / 1e9 - begun_t)
-    return died_row(blank, lasted_s, resume_command(job.path, job.read_script()))
 
 
 def _closing(observer: Observer) -> threading.Thread:

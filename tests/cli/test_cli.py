@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+import paceline
 from paceline.cli import run as run_command
 from paceline.config import Async, JobConfig
 from paceline.errors import JobFailed
@@ -131,7 +132,7 @@ def test_what_cannot_be_resumed_is_refused_with_the_reason(
         (["run", "--timeout", "soon", "SCRIPT"], "expected a duration like 60s"),
         (["run", "--timeout", "0", "SCRIPT"], "timeout must be > 0"),
         (["run", "--disk-wait", "long", "SCRIPT"], "--disk-wait: expected a duration"),
-        (["scale", "many"], "should be a valid integer"),
+        (["scale", "many"], "expected a number of trainers"),
         (["status", "nowhere"], "holds no job"),
         (["draw", "nowhere"], "there is no job folder nowhere"),
     ],
@@ -151,6 +152,13 @@ def test_wrong_usage_exits_2_and_says_why(
     said = capsys.readouterr()
     assert message in said.err
     assert "Traceback" not in said.err
+
+
+def test_the_program_says_which_version_it_is(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert exit_code(monkeypatch, "--version") == 0
+    assert capsys.readouterr().out == f"paceline {paceline.__version__}\n"
 
 
 def test_a_folder_of_another_job_is_refused(

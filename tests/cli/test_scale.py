@@ -101,3 +101,10 @@ def test_a_job_over_tcp_is_scaled_by_who_can_read_its_secret(tmp_path: Path) -> 
         job.write_run(RunFile("r", str(listener.address), str(tmp_path), 1))
         call_until_done(job, Scale(trainers=2), SystemClock())
     assert service.asked == [Scale(trainers=2)]
+
+
+def test_a_folder_in_front_of_the_number_is_told_where_it_belongs(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    assert exit_code(monkeypatch, "scale", tmp_path, 3) == 2
+    assert "expected a number of trainers, and then the job" in capsys.readouterr().err

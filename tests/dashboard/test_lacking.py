@@ -48,18 +48,18 @@ def test_events_of_another_program_are_told_as_such() -> None:
 def test_what_an_older_paceline_has_not_written_is_named() -> None:
     lacking = told(JOINED, {"event": "progress", "records": 0}, status=standing(trainer(0)))
 
-    assert "has spent, what trainers' time went into" in lacking["times"]
+    assert "has 'spent', what trainers' time went into" in lacking["times"]
     assert "tell nothing of servers' load" in lacking["servers"]
-    assert "no line computed in" in lacking["foreseen"]
-    assert "no line progress or log" in lacking["curves"].lower()
+    assert "no line 'computed' in" in lacking["foreseen"]
+    assert "has no line 'log', and too few lines 'progress'" in lacking["curves"]
     assert "lanes" not in lacking, "there is one"
 
 
 @pytest.mark.parametrize(
     ("more", "why"),
     [
-        ([], "no line computed"),
-        ([computed(0, 0.1)], "no line StageRegistered"),
+        ([], "no line 'computed'"),
+        ([computed(0, 0.1)], "no line 'StageRegistered'"),
         (
             [computed(0, 0.1), {"event": "StageRegistered", "spec": {"batch_size": 2}}],
             "it is not known what trainers' time went into",

@@ -4,6 +4,7 @@ import http.client
 import json
 import re
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from paceline.launch.job import JobDir
 from paceline.timing import SystemClock
 from tests.dashboard.served import Served, serving
 from tests.dashboard.showing import until as wait_until
+from tests.dashboard.test_observer import trained
 
 MARKUP = "<img src=x onerror=alert(1)></script>"
 
@@ -91,7 +93,9 @@ def test_a_link_that_was_clicked_elsewhere_goes_on_by_itself(served: Served) -> 
     assert served.get("/", **clicked)[0] == 403
 
 
-def test_a_beat_a_second_tells_what_has_come(served: Served, tmp_path: Path) -> None:
+@contextmanager
+def beats(served: Served) -> Iterator[Callable[[], dict[str, Any]]]:
+    """What gives the next beat, as to a page that is open."""
     line = http.client.HTTPConnection("127.0.0.1", served.port, timeout=10)
     cookie = {"Cookie": f"paceline-{served.port}={served.token}"}
     line.request("GET", "/beats", headers=cookie)
@@ -104,10 +108,27 @@ def test_a_beat_a_second_tells_what_has_come(served: Served, tmp_path: Path) -> 
         found: dict[str, Any] = json.loads(told.removeprefix(b"data: "))
         return found
 
-    assert beat()["now"]["lanes"] == []
-    EventLog(tmp_path / "events.jsonl").write("TrainerJoined", {"trainer": MARKUP})
-    until(lambda: bool(beat()["now"]["lanes"]))
+    yield beat
     line.close()
+
+
+def test_a_beat_a_second_tells_what_has_come(served: Served, tmp_path: Path) -> None:
+    with beats(served) as beat:
+        assert beat()["now"]["lanes"] == []
+        EventLog(tmp_path / "events.jsonl").write("TrainerJoined", {"trainer": MARKUP})
+        until(lambda: bool(beat()["now"]["lanes"]))
+
+
+@pytest.mark.slow
+def test_a_job_is_forecast_once_a_page_is_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    observer = Observer(trained(tmp_path), "job", SystemClock())
+    with serving(observer, monkeypatch) as served:
+        served.get("/metrics")
+        assert json.loads(observer.beat.now)["foreseen"] == {}
+        with beats(served) as beat:
+            until(lambda: bool(beat()["now"]["foreseen"]))
 
 
 def until(is_so: Callable[[], bool]) -> None:

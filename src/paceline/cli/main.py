@@ -10,9 +10,11 @@ traceback.
 import importlib
 import sys
 from collections.abc import Iterable
+from typing import Annotated
 
 import typer
 
+from paceline import __version__
 from paceline.cli.streams import sturdy_streams
 from paceline.errors import USAGE_EXIT_CODE, PacelineError, UsageError
 from paceline.watch.summary import EXIT_CODES, Ending
@@ -40,7 +42,7 @@ def app_of(names: Iterable[str]) -> typer.Typer:
     app = typer.Typer(
         name="paceline",
         help=_HELP,
-        callback=lambda: None,  # a group, also of one command
+        callback=_group,
         no_args_is_help=True,
         add_completion=False,
         pretty_exceptions_enable=False,
@@ -57,6 +59,27 @@ def app_of(names: Iterable[str]) -> typer.Typer:
             settings = {"allow_interspersed_args": False} if is_script else None
             app.command(name, context_settings=settings)(command)
     return app
+
+
+def _say_version(is_asked: bool) -> None:
+    if is_asked:
+        print(f"paceline {__version__}")
+        raise typer.Exit
+
+
+def _group(
+    *,
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version",
+            help="Say which version this is, and leave.",
+            is_eager=True,
+            callback=_say_version,
+        ),
+    ] = False,
+) -> None:
+    """A group, also of one command."""
 
 
 def main() -> None:

@@ -8,6 +8,7 @@ import typer
 
 from paceline.cli.options import JoinOption, PlainOption, job_said
 from paceline.config import parse_pace
+from paceline.errors import UsageError
 from paceline.launch.job import (
     call_until_done,
     find_running,
@@ -18,7 +19,7 @@ from paceline.timing import SystemClock
 
 
 def scale(
-    trainers: Annotated[int, typer.Argument(help="How many trainers there are to be.")],
+    trainers: Annotated[str, typer.Argument(help="How many trainers there are to be.")],
     job_dir: Annotated[
         Path | None, typer.Argument(help="The job folder; default: the one that runs.")
     ] = None,
@@ -27,8 +28,13 @@ def scale(
     plain: PlainOption = False,
 ) -> None:
     """Grow or shrink a running job; trainers that go finish their step first."""
+    if not trainers.isascii() or not trainers.isdigit():
+        raise UsageError(
+            "expected a number of trainers, and then the job folder, as in paceline scale "
+            f"5 runs/mine; got {trainers!r}"
+        )
     job = job_said(job_dir, join, find_running, is_plain=plain)
-    call_until_done(job, Scale(trainers=trainers), SystemClock(), _tell)
+    call_until_done(job, Scale(trainers=int(trainers)), SystemClock(), _tell)
     print(f"{shown_name(job)}: scaled to {trainers} trainers")
 
 

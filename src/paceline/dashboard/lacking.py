@@ -72,9 +72,14 @@ def _why(panel: str, seen: SeenEvents, shown: ShownPanels, *, has_status: bool) 
             "knows: another program wrote them, or another version of paceline."
         )
     if panel == "curves":
-        return "No line progress or log in events.jsonl tells of numbers over time."
+        return (
+            "There are no numbers over time: events.jsonl has no line 'log', and too "
+            "few lines 'progress' for records/s."
+        )
     if panel == "lanes":
-        return "No line TrainerJoined or ServerJoined in events.jsonl tells who was there."
+        return (
+            "No line 'TrainerJoined' or 'ServerJoined' in events.jsonl tells who was there."
+        )
     if panel == "times":
         return _why_no_times(seen)
     return _why_no_forecast(seen, shown)
@@ -94,7 +99,7 @@ def _why_no_times(seen: SeenEvents) -> str:
             "The last run ended before trainers had told twice what their time went into."
         )
     return (
-        "No line progress in events.jsonl has spent, what trainers' time went into: an "
+        "No line 'progress' in events.jsonl has 'spent', what trainers' time went into: an "
         "older paceline wrote none, and a run that is short has none."
     )
 
@@ -102,13 +107,13 @@ def _why_no_times(seen: SeenEvents) -> str:
 def _why_no_forecast(seen: SeenEvents, shown: ShownPanels) -> str:
     if "computed" not in seen.has:
         return (
-            "There is no forecast: no line computed in events.jsonl tells how long batches "
-            "took."
+            "There is no forecast: no line 'computed' in events.jsonl tells how long "
+            "batches took."
         )
     if "StageRegistered" not in seen.has:
         return (
-            "There is no forecast: no line StageRegistered in events.jsonl tells the size "
-            "of a batch."
+            "There is no forecast: no line 'StageRegistered' in events.jsonl tells the "
+            "size of a batch."
         )
     if not shown.times:
         return "There is no forecast, since it is not known what trainers' time went into."

@@ -107,23 +107,6 @@ def test_running_ones_are_first_then_the_newest(jobs: Jobs, tmp_path: Path) -> N
     assert "go on with: paceline run --resume" in rows[3]["note"]
 
 
-@pytest.mark.usefixtures("answers")
-def test_of_very_many_the_newest_are_listed_and_all_that_run(
-    jobs: Jobs, tmp_path: Path
-) -> None:
-    for n in range(MOST_LISTED + 2):
-        begun(tmp_path, f"job-{n}", 100.0 + n)
-    running(tmp_path, "runs", 1.0)
-
-    told = listed(jobs)
-
-    names = [row["name"] for row in told["rows"]]
-    assert len(names) == MOST_LISTED
-    assert names[0] == "runs"
-    assert names[1] == f"job-{MOST_LISTED + 1}"
-    assert told["left_out"] == 3
-
-
 def test_of_two_hundred_folders_those_are_read_that_have_changed(
     jobs: Jobs, clock: ManualClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -180,34 +163,6 @@ def test_how_a_job_ended_is_read_once_until_it_changes(
     job.summary.write_bytes(job.summary.read_bytes().replace(b"640", b"1280"))
 
     assert row_of(jobs, "job")["records"] == 1280
-
-
-def test_a_damaged_folder_says_so_and_spoils_no_other(jobs: Jobs, tmp_path: Path) -> None:
-    ended(tmp_path, "whole", 10.0)
-    begun(tmp_path, "torn", 20.0).summary.write_text("{")
-    begun(tmp_path, "strange", 30.0).summary.write_text('{"status": "finished"}')
-
-    rows = {row["name"]: row for row in listed(jobs)["rows"]}
-
-    assert rows["whole"]["state"] == "finished"
-    assert "damaged" in rows["torn"]["note"]
-    assert "missing required field" in rows["strange"]["note"]
-
-
-@pytest.mark.timeout(20)
-def test_only_plain_folders_with_plain_files_are_jobs(
-    jobs: Jobs, tmp_path_factory: pytest.TempPathFactory, tmp_path: Path
-) -> None:
-    elsewhere = tmp_path_factory.mktemp("elsewhere")
-    ended(elsewhere, "secret", 10.0)
-    (tmp_path / "link").symlink_to(elsewhere / "secret")
-    (tmp_path / "inner").mkdir()
-    (tmp_path / "inner" / "job.json").symlink_to(elsewhere / "secret" / "job.json")
-    (tmp_path / "file").write_text("")
-    (tmp_path / "empty").mkdir()
-    shutil.copytree(elsewhere / "secret", os.fsdecode(os.fsencode(tmp_path) + b"/\xff"))
-
-    assert listed(jobs)["rows"] == []
 
 
 @pytest.mark.timeout(20)

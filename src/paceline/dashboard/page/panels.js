@@ -14,9 +14,9 @@ function spentMost(times, trainer) {
 
 function showTimes(times) {
   const rows = Object.entries(times.of);
+  $("h-times").textContent = `What trainers' time went into, in the last ${times.is_whole ? "run" : "minute"}`;
   $("s-times").hidden = !rows.length;
   if (!rows.length) return;
-  $("h-times").textContent = `What trainers' time went into, in the last ${times.is_whole ? "run" : "minute"}`;
   if (times.number > rows.length) rows.unshift([`${number.format(times.number)} (mean)`, times.mean]);
   const named = (shares) => KINDS.map(([, verb], n) => `${verb} ${percent(shares[n])}`).join(", ");
   const told = rows.map(([name, shares]) => [name, shares, `waits ${percent(shares[2] + shares[3])}`, `${name} ${named(shares)}`]);

@@ -20,7 +20,6 @@ from paceline.launch.job import (
     Wires,
     call_running,
     find_job,
-    resume_command,
     running_job,
 )
 from paceline.messages.waits import Wait, named
@@ -117,7 +116,7 @@ def running_view(job: JobDir | JobDoor, clock: Clock) -> StatusView:
         assert isinstance(job, JobDir)
         what = "holds no job that runs or has ended"
         if job.config.exists():
-            command = resume_command(job.path, job.read_script())
+            command = job.resume_command()
             what = f"holds a job whose last run left no summary; go on with: {command}"
         raise UsageError(f"{job.path} {what}")
     answer = call_running(running, OBSERVER, AskStatus(), Wires.observe, clock)
@@ -181,8 +180,5 @@ def _print_summary(job: JobDir, view: StatusView) -> None:
         reason = tell_ending(summary.ending, summary.reason)
         console.print(reason, markup=False, highlight=False, soft_wrap=True)
     if summary.status == "failed" or summary.ending == Ending.INTERRUPTED.value:
-        command = resume_command(
-            job.path, job.read_script(), plugins=job.read_config().plugins
-        )
-        told = f"go on with: {command}  (and the arguments of the script)"
+        told = f"go on with: {job.resume_command()}"
         console.print(told, markup=False, highlight=False, soft_wrap=True)

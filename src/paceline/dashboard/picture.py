@@ -21,7 +21,7 @@ from paceline.dashboard.lanes import Lanes
 from paceline.dashboard.loads import Loads, WholeRun, hosts_of
 from paceline.dashboard.metrics import Figures, Tally
 from paceline.dashboard.rounds import LastRounds
-from paceline.dashboard.series import Series
+from paceline.dashboard.series import Growth, Series
 from paceline.errors import UsageError
 from paceline.messages.waits import named
 from paceline.messages.watching import JobStatus, ProcessStatus
@@ -31,6 +31,7 @@ MOST_ROLES = 24  # in the table; of more, those that are waited for, wait, or ar
 MOST_CURVES = 16  # numbers that scripts log
 MOST_METRICS = 6  # of them, in the head
 RATE = "records/s"  # has a curve beside them
+RATE_OVER_S = 4.0
 SMOOTHED_S = 0.25  # numbers that are logged within are one point
 MOST_OWN = 12  # trainers that have curves of their own
 QUIET_S = 60.0  # without an event, of a job that nobody has heard of: it does not run
@@ -58,7 +59,7 @@ class Picture:
         self._at_s = 0.0  # of the last event
         self._now_s = 0.0  # of the last look, or event
         self._cut_s: float | None = None
-        self._progress: tuple[float, int] | None = None
+        self._progress = Growth(RATE_OVER_S)
         self._status: JobStatus | None = None
         self._heard_s: float | None = None  # by the observer's clock; at first: since when
         self._unheard = ""  # why no status came since
@@ -125,7 +126,8 @@ class Picture:
     def note_begun_again(self) -> None:
         """A job that was over is resumed: how it stands is yet to be heard."""
         if self._ended is not None:
-            self._ended = self._status = self._heard_s = self._progress = None
+            self._ended = self._status = self._heard_s = None
+            self._progress = Growth(RATE_OVER_S)
             self._unheard, self._rate, self._loads = "", Rate(), Loads()
             self._foreseen = {}
 
@@ -264,12 +266,9 @@ class Picture:
             self._lanes.close(self._at_s)
 
     def _note_progress(self, event: Facts) -> None:
-        records, last = int(event["records"]), self._progress
-        self._progress = (self._at_s, records)
-        if last is None or self._at_s <= last[0]:
-            return
-        rate = max(0, records - last[1]) / (self._at_s - last[0])
-        self._curve(RATE, rate)
+        rate = self._progress.add(self._at_s, int(event["records"]))
+        if rate is not None:
+            self._curve(RATE, rate)
 
     def _curve(self, name: str, value: float, smoothed_s: float = 0.0) -> None:
         series = self._curves.get(name)

@@ -3,6 +3,7 @@
 Pure.
 """
 
+from collections import deque
 from typing import NamedTuple, final
 
 MOST_POINTS = 2400  # more than a screen has dots
@@ -75,3 +76,27 @@ class Series:
         self._seconds = [self._seconds[k] for k in kept]
         self._values = [self._values[k] for k in kept]
         self._halvings += 1
+
+
+@final
+class Growth:
+    """How fast a count has grown over the last seconds: rounds make it grow in jumps."""
+
+    def __init__(self, over_s: float) -> None:
+        """Nothing is known yet."""
+        self._over_s = over_s
+        self._seen: deque[tuple[float, int]] = deque()  # (seconds, count)
+
+    def add(self, seconds: float, count: int) -> float | None:
+        """What it is at, and by how much a second; 0 where it falls, None at first."""
+        seen = self._seen
+        has_fallen = bool(seen) and count < seen[-1][1]
+        if has_fallen:
+            seen.clear()
+        while len(seen) > 1 and seconds - seen[1][0] >= self._over_s:
+            seen.popleft()
+        seen.append((seconds, count))
+        if has_fallen:
+            return 0.0
+        first_s, first = seen[0]
+        return (count - first) / (seconds - first_s) if seconds > first_s else None

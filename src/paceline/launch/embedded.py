@@ -12,6 +12,7 @@ import os
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import final
 
@@ -72,12 +73,13 @@ class EmbeddedJob:
         *,
         is_resumed: bool = False,
         script: str | None = None,
+        arguments: Sequence[str] = (),
     ) -> None:
         """Start the coordinator and ``config.servers`` servers.
 
         Sessions for ``config.trainers`` trainers are expected; ``is_resumed``: go on where
         the folder's last run ended; ``script``: what trainers run, as `paceline run` is
-        told of it.
+        told of it, and its ``arguments``.
 
         Raises:
             UsageError: the folder or the place of the cuts belongs to another job, or there
@@ -98,7 +100,12 @@ class EmbeddedJob:
             stack.enter_context(self._job.hold())
             self._config = stack.enter_context(
                 claimed(
-                    self._job, config, script or sys.argv[0], _say, is_resumed=is_resumed
+                    self._job,
+                    config,
+                    script or sys.argv[0],
+                    _say,
+                    is_resumed=is_resumed,
+                    arguments=arguments,
                 )
             )
             job = (stack, self._job, self._config)

@@ -261,7 +261,14 @@ def _claim(
     if is_resumed:
         wait_until_free(job.journal, Deadline(clock, LAST_RUN_S))
     config = stack.enter_context(
-        claimed(job, config, script.named, show.say, is_resumed=is_resumed)
+        claimed(
+            job,
+            config,
+            script.named,
+            show.say,
+            is_resumed=is_resumed,
+            arguments=() if script.function else script.arguments,
+        )
     )
     if script.content:
         keep_function(sockets, script.content)

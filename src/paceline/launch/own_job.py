@@ -86,7 +86,9 @@ class OwnJob:
         if not is_quiet:
             run = LocalRun(config, script, JobDir(folder))
             self._say(describe_run(run, Path.cwd()))
-        self.job = EmbeddedJob(config, folder, script=script.named)
+        self.job = EmbeddedJob(
+            config, folder, script=script.named, arguments=script.arguments
+        )
         try:
             self.job.listen()
         except (OSError, UsageError) as error:

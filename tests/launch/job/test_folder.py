@@ -6,6 +6,7 @@ from datetime import datetime
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from paceline.config import Async, JobConfig
 from paceline.errors import StoreError, UsageError
@@ -275,3 +276,15 @@ def test_a_folder_that_cannot_be_held_is_refused(
     monkeypatch.setitem(sys.modules, "fcntl", None)  # nor does Linux have msvcrt
     with pytest.raises(UsageError, match="cannot be held by one job: this system has no"):
         JobDir(tmp_path / "job").hold().__enter__()
+
+
+def test_a_job_is_gone_on_with_as_it_was_started_last(tmp_path: Path) -> None:
+    job = JobDir(tmp_path / "job")
+    plugins = structs.replace(CONFIG, plugins=("rules",))
+    job.claim(plugins, "train.py", ("--epochs", "3"))
+    told = f"paceline run --resume --job-dir {job.path} --plugin rules train.py --epochs"
+    assert job.resume_command() == f"{told} 3"
+
+    with job.hold():
+        job.claim_again(plugins, "train.py", print, ("--epochs", "5", "\udcff"))
+    assert job.resume_command() == f"{told} 5 '\ufffd'", "what is no text is seen not to be"

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import msgspec
 
 from paceline.errors import PacelineError
-from paceline.launch.job import JobDir, is_running, require_files, resume_command
+from paceline.launch.job import JobDir, is_running, require_files
 from paceline.watch.row import JobRow, begun_row, died_row, ended_row
 from paceline.watch.summary import Summary
 
@@ -153,4 +153,4 @@ def _row(job: JobDir, marks: FileMarks, now_t: float) -> JobRow:
         return blank
     written, began_t = marks.events, marks.begun_t
     lasted_s = None if written is None else max(0.0, written.modified_t - began_t)
-    return died_row(blank, lasted_s, resume_command(job.path, job.read_script()))
+    return died_row(blank, lasted_s, job.resume_command())

@@ -14,7 +14,7 @@ Waits: for storage.
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -60,6 +60,7 @@ def claimed(
     say: Callable[[str], None],
     *,
     is_resumed: bool,
+    arguments: Sequence[str] = (),
 ) -> Iterator[JobConfig]:
     """Let a run be the job's; by whom the folder is held. The job as it is now.
 
@@ -71,29 +72,30 @@ def claimed(
             one, or there is none to go on with; nothing has been changed.
         StoreError: the place is not there, cannot be written, or fails.
     """
+    ran = script, arguments
     with contextlib.ExitStack() as stack:
         if is_resumed:
             is_elsewhere = bool(config.checkpoints) and not job.config.exists()
             if is_elsewhere:
                 say(_ELSEWHERE.format(folder=job.path, place=config.checkpoints))
-                is_empty = stack.enter_context(_begun(job, config, script, is_resumed=True))
+                is_empty = stack.enter_context(_begun(job, config, ran, is_resumed=True))
             else:
                 config = structs.replace(config, job=job.read_config().job)
                 is_empty = stack.enter_context(_held(job, config, is_resumed=True))
-                job.claim_again(config, script, say)
+                job.claim_again(config, script, say, arguments)
             if is_empty:
                 say(_EMPTY.format(folder=job.path, place=job.cuts_of(config)))
         else:
-            stack.enter_context(_begun(job, config, script, is_resumed=False))
+            stack.enter_context(_begun(job, config, ran, is_resumed=False))
         yield config
 
 
 @contextlib.contextmanager
 def _begun(
-    job: JobDir, config: JobConfig, script: str, *, is_resumed: bool
+    job: JobDir, config: JobConfig, ran: tuple[str, Sequence[str]], *, is_resumed: bool
 ) -> Iterator[bool]:
     """Make the folder the job's, then hold the place; yields whether all is empty."""
-    job.claim(config, script)
+    job.claim(config, *ran)
     with contextlib.ExitStack() as stack:
         try:
             is_empty = stack.enter_context(_held(job, config, is_resumed=is_resumed))

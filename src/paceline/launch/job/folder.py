@@ -26,11 +26,10 @@ Waits: for the file system only.
 import contextlib
 import os
 import shlex
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, TypeVar, final
+from typing import Annotated, TypeAlias, TypeVar, final
 
 import msgspec
 from msgspec import structs
@@ -59,6 +58,8 @@ _T = TypeVar("_T")
 RUNS = Path("runs")  # where job folders go, unless a user names one
 _ENDED_REMEDY = "it says how the last run ended, and --resume does without: remove it"
 _LOCK_FLAGS = os.O_RDWR | os.O_CREAT | AS_BYTES | NO_LINK
+_Say: TypeAlias = Callable[[str], None]
+_Words: TypeAlias = Sequence[str]
 _JOURNAL_ENDS = ("", "-wal", "-journal", ".lock")  # SQLite's own, and the opener's
 
 
@@ -74,13 +75,12 @@ class RunFile(msgspec.Struct, frozen=True):
 
 
 class _Written(msgspec.Struct, frozen=True):
-    """What ``job.json`` says beside the job.
-
-    By which version the journal was written, the first did not say; and what is run.
-    """
+    """By which version ``job.json`` was written, the first did not say; what is run."""
 
     journal_format: int = 2
     script: str = "SCRIPT"
+    arguments: tuple[str, ...] = ()
+    plugins: tuple[str, ...] = ()
 
 
 @final
@@ -165,14 +165,14 @@ class JobDir:
 
     def _holder(self) -> str:
         """Who runs the job, and since when, if that can be read."""
-        with suppress(StoreError, OSError):
+        with contextlib.suppress(StoreError, OSError):
             if (run := self.read_run()) is not None:
                 began_s = self.run_file.stat().st_mtime
                 moment = datetime.fromtimestamp(began_s, tz=UTC).astimezone()
                 return f" (process {run.pid}, since {moment:%Y-%m-%d %H:%M:%S})"
         return ""
 
-    def claim(self, config: JobConfig, script: str) -> None:
+    def claim(self, config: JobConfig, script: str, arguments: _Words = ()) -> None:
         """Make the folder and write ``job.json``: the folder is this job's from now on.
 
         Raises:
@@ -182,7 +182,7 @@ class JobDir:
         if self.journal.exists() or self.config.exists():
             raise UsageError(_taken(self.path, script))
         self._check_names(script)
-        fields = _job_fields(config, script)
+        fields = _job_fields(config, script, arguments)
         with writing(self.path, UsageError):
             self.logs.mkdir(parents=True, exist_ok=True)
             if not config.checkpoints:
@@ -194,7 +194,7 @@ class JobDir:
                 raise UsageError(_taken(self.path, script)) from None
 
     def claim_again(
-        self, config: JobConfig, script: str, say: Callable[[str], None]
+        self, config: JobConfig, script: str, say: _Say, arguments: _Words = ()
     ) -> None:
         """Let a new run go on where the last one ended; by whom the folder is held.
 
@@ -215,7 +215,7 @@ class JobDir:
         self.status.unlink(missing_ok=True)
         with writing(self.path):
             self.logs.mkdir(exist_ok=True)
-            write_whole(self.config, _job_fields(config, script))
+            write_whole(self.config, _job_fields(config, script, arguments))
 
     def _forget_last_run(self, say: Callable[[str], None]) -> None:
         """Remove what tells where the last run's coordinator listened; nobody runs."""
@@ -279,6 +279,11 @@ class JobDir:
         """The path of the script that the job was started with last."""
         return (_read(self.config, _Written) or _Written()).script or "SCRIPT"
 
+    def resume_command(self) -> str:
+        """The command that goes on with the job as it was started last."""
+        _, *ran = structs.astuple(_read(self.config, _Written) or _Written())
+        return resume_command(self.path, *ran)
+
     def read_run(self) -> RunFile | None:
         """Where the running job's coordinator listens; None when none is running."""
         return _read(self.run_file, RunFile, "if no job runs there, --resume mends it")
@@ -325,7 +330,7 @@ class JobDir:
                 f"{self.summary} is not this run's, and stays as it is: the folder that "
                 "the run began in was removed, and another one has its name by now"
             )
-        with suppress(OSError):  # first: it needs no space
+        with contextlib.suppress(OSError):  # first: it needs no space
             self.run_file.unlink(missing_ok=True)
         try:
             if status is not None:
@@ -363,8 +368,9 @@ def fresh_job_dir(root: Path, script: str, now_s: float) -> Path:
             return path
 
 
-def _job_fields(config: JobConfig, script: str) -> dict[str, object]:
-    fields = {"script": script, "journal_format": FORMAT}
+def _job_fields(config: JobConfig, script: str, arguments: _Words) -> dict[str, object]:
+    words = [os.fsencode(word).decode(errors="replace") for word in arguments]
+    fields = {"script": script, "arguments": words, "journal_format": FORMAT}
     return {**msgspec.to_builtins(config), **fields}
 
 

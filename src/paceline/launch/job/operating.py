@@ -11,7 +11,6 @@ from typing import NamedTuple, cast
 
 from paceline.errors import StoreError, UsageError
 from paceline.ids import OPERATOR
-from paceline.launch.job.commands import resume_command
 from paceline.launch.job.files import read_secret
 from paceline.launch.job.folder import JobDir, RunFile
 from paceline.launch.job.joining import ANSWER_S, JobDoor
@@ -117,7 +116,7 @@ def running_job(job: JobDir | JobDoor, clock: Clock) -> RunningJob | None:
 
     def look() -> None:
         if not _is_alive(run):
-            command = resume_command(job.path, job.read_script())
+            command = job.resume_command()
             raise UsageError(
                 f"the job of {job.path} runs no more: its launcher (process {run.pid}) "
                 f"went without a summary; go on with: {command}"

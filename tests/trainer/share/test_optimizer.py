@@ -342,10 +342,12 @@ def test_a_group_cannot_be_added(session: Session) -> None:
 def test_step_without_a_batch_is_refused(session: Session) -> None:
     model = make_model()
     optimizer = session.share(model, sgd(model))
-    with pytest.raises(UsageError, match=r"none is open"):
+    with pytest.raises(UsageError, match=r"batches\(loader\.dataset, batch_size=\.\.\.\)"):
         optimizer.step()
     for features in session.batches(FEATURES, 12):
         model(features).sum().backward()
         optimizer.step()
         with pytest.raises(UsageError, match="step\\(\\) without a batch"):
             optimizer.step()
+    with pytest.raises(UsageError, match=r"none is open; a loop that takes batches ahead"):
+        optimizer.step()

@@ -29,6 +29,11 @@ _NO_BATCH = (
     "session.batches, and none is open; a loop that takes batches ahead of "
     "their steps says so: session.batches(..., lookahead=1)"
 )
+_NO_LOOP = (
+    "step() without a batch: a step belongs to the batches of a loop over "
+    "session.batches, and none was ever begun; do you loop over a DataLoader? write "
+    "session.batches(loader.dataset, batch_size=...)"
+)
 _VOID = "step dropped: the loop was stopped, and this batch was taken ahead of its step"
 
 
@@ -74,6 +79,7 @@ class Calls:
         self._trainer, self._send_log = trainer, send_log
         self._end_loop, self._has_left = end_loop, has_left
         self._handled: BaseException | None = None  # when the last loop was begun
+        self._has_looped = False  # a loop was begun, now or before
         self._pid = os.getpid()
 
     def is_here(self) -> bool:
@@ -152,7 +158,7 @@ class Calls:
         self.check_open()
         if self.open_call is None:
             if not self.num_void:
-                raise UsageError(_NO_BATCH)
+                raise UsageError(_NO_BATCH if self._has_looped else _NO_LOOP)
             self.num_void -= 1
             warnings.warn(_VOID, StepWarning, stacklevel=4)
             return False
@@ -176,7 +182,7 @@ class Calls:
             UsageError: another loop is open.
         """
         self.check_idle("batches", "a loop is open already; end it or close() it first")
-        self.loop, self._handled = batches, sys.exception()
+        self.loop, self._handled, self._has_looped = batches, sys.exception(), True
         with self.calling("batches"):
             try:
                 yield from batches

@@ -281,8 +281,9 @@ def page(found: Sequence[Kept], pictures: str) -> str:
             "# What the benchmarks found",
             "",
             "Made by `python -m benchmarks page` from the newest record of each "
-            "[benchmark](benchmarks.md); no number is typed by hand. *Times* are "
-            "ours against the other by medians: above one, we win. Bars show medians "
+            "[benchmark](benchmarks.md); no number is typed by hand but "
+            "[torchrun's](#how-long-a-job-stands-still), which was measured apart. *Times* "
+            "are ours against the other by medians: above one, we win. Bars show medians "
             "(green: ours, gray: a peer's, yellow: a floor), lines the least and the most.",
             "",
             "## Reached and missed",

@@ -171,7 +171,9 @@ def test_frozen_parameters_that_differ_are_refused_by_name(tmp_path: Path) -> No
             share(session, Net(seed=2))
         model = Net()
         model.again.weight = nn.Parameter(torch.ones(4, 3), requires_grad=False)
-        with pytest.raises(UsageError, match=r"part 0 was first shared as"):
+        with pytest.raises(
+            UsageError, match=r"part 0 was first shared otherwise: parameter"
+        ):
             share(session, model)
     finally:
         job.close()

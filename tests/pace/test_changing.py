@@ -74,13 +74,63 @@ def test_a_script_that_begins_again_shares_the_same_part_under_its_first_pace() 
     assert why_not_same(changed, part(Sync(), optimizer=OptimizerSpec("SGD", ({},))))
 
 
+def net(width: int, *more: str) -> tuple[ParameterSpec, ...]:
+    shapes = {"0.weight": (width, 8), "0.bias": (width,), "2.weight": (1, width)}
+    first = [ParameterSpec((name,), shape, "float32") for name, shape in shapes.items()]
+    return (*first, *(ParameterSpec((name,), (1,), "float32") for name in more))
+
+
+def test_who_shares_another_model_reads_what_differs_and_what_to_do() -> None:
+    agreed = part(Sync(), parameters=net(16, "2.bias"))
+    reason = why_not_same(agreed, part(Async(), parameters=net(32, "new")))
+    assert reason is not None
+    assert reason.startswith(
+        "part 0 was first shared otherwise: parameter '0.weight': shape (16, 8) then, "
+        "(32, 8) now; parameter '0.bias': shape (16,) then, (32,) now; parameter "
+        "'2.weight': shape (1, 16) then, (1, 32) now; and 3 more. "
+    )
+    assert "also after --resume" in reason
+    assert "begin another job in another folder" in reason
+    assert "Spec" not in reason
+
+
+@pytest.mark.parametrize(
+    ("came", "told"),
+    [
+        (part(Async()), "pace sync then, async now"),
+        (
+            part(Sync(), optimizer=OptimizerSpec("SGD", ({},))),
+            "optimizer Adam then, SGD now",
+        ),
+        (part(Sync(), optimizer=None), "optimizer Adam then, none now"),
+        (part(Sync(), strategy="Own"), "strategy none then, Own now"),
+        (part(Sync(), parameters=()), "parameter 'w' then, and not now"),
+        (
+            part(Sync(), parameters=(*PARAMETERS, *net(4)[:1])),
+            "parameter '0.weight' now, and not then",
+        ),
+        (part(Sync(), tables=(table(),)), "rows of 'seen' now, and not then"),
+    ],
+)
+def test_what_is_shared_otherwise_is_named(came: PartSpec, told: str) -> None:
+    assert f"shared otherwise: {told}. All" in (why_not_same(part(Sync()), came) or "")
+
+
+def test_parameters_in_another_order_are_told_as_that() -> None:
+    agreed, came = (part(Sync(), parameters=each) for each in (net(4)[:2], net(4)[1::-1]))
+    told = "parameter '0.weight', '0.bias' in this order then, and in another now"
+    assert f"otherwise: {told}." in (why_not_same(agreed, came) or "")
+
+
 def test_rows_whose_optimizer_a_script_leaves_open_go_on_as_they_began() -> None:
     began = part(Sync(), tables=(table(Adagrad(lr=0.05)),))
     follows = msgspec.structs.replace(table(Adam(lr=0.1)), follows=True)
     assert why_not_same(began, part(Sync(), tables=(follows,))) is None
     assert why_not_same(began, part(Sync(), tables=(table(Adam(lr=0.1)),)))
-    wider = msgspec.structs.replace(follows, dim=3)
-    assert why_not_same(began, part(Sync(), tables=(wider,)))
+    wider = part(Sync(), tables=(msgspec.structs.replace(follows, dim=3),))
+    assert "otherwise: rows of 'seen': dim 2 then, 3 now." in (
+        why_not_same(began, wider) or ""
+    )
 
 
 def test_adam_of_before_goes_on_whatever_counts_steps_today() -> None:

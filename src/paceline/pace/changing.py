@@ -8,7 +8,7 @@ Pure.
 """
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -24,6 +24,8 @@ from paceline.pace.policy import (
 )
 from paceline.pace.tables import is_table, why_not_for_table, why_not_locked
 from paceline.params.guarding import why_not_guarded, why_not_hogwild
+
+_MOST_TOLD = 3  # differences between two parts
 
 
 def first_pace(spec: PartSpec) -> Pace:
@@ -138,7 +140,52 @@ def why_not_same(agreed: PartSpec, came: PartSpec) -> str | None:
     )
     if is_same:
         return why_frozen_differ(agreed, came)
-    return f"part {came.part} was first shared as {agreed}, now as {came}"
+    differing = list(_differing_parts(agreed, came))
+    told = "; ".join(differing[:_MOST_TOLD])
+    more = len(differing) - _MOST_TOLD
+    return (
+        f"part {came.part} was first shared otherwise: {told}"
+        f"{f'; and {more} more' if more > 0 else ''}. All trainers of a job share the same "
+        f"model, optimizer and pace, also after --resume: give it what it began with, or "
+        f"begin another job in another folder"
+    )
+
+
+def _differing_parts(agreed: PartSpec, came: PartSpec) -> Iterator[str]:
+    """What a script shares otherwise, each in words; at least one, if they differ."""
+    was_parameter = {one.names[0]: one for one in agreed.parameters}
+    yield from _differing(
+        "parameter", was_parameter, {one.names[0]: one for one in came.parameters}
+    )
+    was_table = {one.name: one for one in agreed.tables}
+    is_table = {
+        one.name: _going_on(one, was_table.get(one.name, one)) for one in came.tables
+    }
+    yield from _differing("rows of", was_table, is_table)
+    for what, then, now in (
+        ("pace", first_pace(agreed), first_pace(came)),
+        ("strategy", agreed.strategy or None, came.strategy or None),
+        ("optimizer", _kind(agreed), _kind(came)),
+    ):
+        if then != now:
+            yield f"{what} {then or 'none'} then, {now or 'none'} now"
+
+
+def _differing(
+    what: str, was: Mapping[str, msgspec.Struct], now: Mapping[str, msgspec.Struct]
+) -> Iterator[str]:
+    for name in {**was, **now}:
+        if name not in now:
+            yield f"{what} {name!r} then, and not now"
+        elif name not in was:
+            yield f"{what} {name!r} now, and not then"
+        else:
+            for field in was[name].__struct_fields__:
+                one, other = (getattr(each[name], field) for each in (was, now))
+                if one != other:
+                    yield f"{what} {name!r}: {field} {one} then, {other} now"
+    if list(was) != list(now) and was.keys() == now.keys():
+        yield f"{what} {', '.join(map(repr, was))} in this order then, and in another now"
 
 
 def why_frozen_differ(agreed: PartSpec, came: PartSpec) -> str | None:

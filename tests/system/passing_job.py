@@ -18,16 +18,32 @@ targets = features.sum(1, keepdim=True)
 session = paceline.connect()
 model = nn.Sequential(nn.BatchNorm1d(4), nn.Linear(4, 1))
 optimizer = session.share(model, torch.optim.Adam(model.parameters(), lr=0.01))
+
+
+class Count:
+    """How many loops there were, as a script may count them."""
+
+    def __init__(self) -> None:
+        self.loops = 0
+
+    def state_dict(self) -> dict[str, int]:
+        return {"loops": self.loops}
+
+    def load_state_dict(self, state: dict[str, int]) -> None:
+        self.loops = state["loops"]
+
+
+count = Count()
 scheduler = torch.optim.lr_scheduler.ExponentialLR(optimizer, gamma=0.5)
-session.track(scheduler=scheduler)
+session.track(scheduler=scheduler, count=count)
 means = []
-for epoch in range(2):
+while count.loops < 2:
     for number, (some, wanted) in enumerate(session.batches((features, targets), 50)):
         loss = nn.functional.mse_loss(model(some), wanted)
         loss.backward()
         optimizer.step()
         optimizer.zero_grad()
-        if epoch == 1 and number == 10 and not marker.exists():
+        if count.loops == 1 and number == 10 and not marker.exists():
             session.save()
             marker.touch()
             os.kill(os.getpid(), signal.SIGKILL)
@@ -36,4 +52,5 @@ for epoch in range(2):
     assert norm.running_mean is not None
     means.append(norm.running_mean.tolist())
     scheduler.step()
+    count.loops += 1
 out.write_text(json.dumps({"means": means, "steps": scheduler.last_epoch}))

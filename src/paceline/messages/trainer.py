@@ -131,15 +131,14 @@ class StageOver(Message, frozen=True):
     """The stage has ended for all; ``stopped`` carries the reason of a stop.
 
     ``cut`` is the last committed one: it holds this end. ``tracked``: averaged objects are
-    those of this state from here on. ``state``: all tracked objects are, for one in no
-    round at the end; ``passed``: just now, for one that has had no work yet.
+    those of this state from here on. ``state``: all tracked objects are, for one that was
+    in no round at the end.
     """
 
     stopped: str | None = None
     cut: int = -1
     tracked: int | None = None
     state: int | None = None
-    passed: int | None = None
 
 
 class Tick(TrainerMessage, frozen=True):

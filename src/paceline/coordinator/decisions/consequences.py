@@ -36,7 +36,6 @@ from paceline.coordinator.decisions.tracked import (
     buffers_at_end,
     is_tracked,
     state_at_end,
-    state_to_pass,
 )
 from paceline.coordinator.decisions.waits import wait_of
 from paceline.coordinator.durable import (
@@ -290,9 +289,8 @@ def _look_at_leases(book: Book) -> None:
             over = StageOver(
                 stopped=state.stopped,
                 cut=state.last_cut(),
-                tracked=buffers_at_end(state, book.servers, message.stage),
+                tracked=buffers_at_end(*comes),
                 state=state_at_end(*comes),
-                passed=state_to_pass(*comes),
             )
             book.reply(parked.ticket, over)
             continue

@@ -145,21 +145,6 @@ def state_at_end(
     return state.tracked or servers.last_tracked() or None
 
 
-def state_to_pass(
-    page: Page, keeping: Keeping, servers: Reports, incarnation: int, stage: int
-) -> int | None:
-    """Which tracked state a newcomer loads at the end of a stage that was over before.
-
-    Its script runs on with what the job has by now; with work it loads a state anew.
-    """
-    state, spec = page.durable, page.durable.stages.get(stage)
-    if spec is None or not spec.is_training or not spec.tracked:
-        return None
-    if incarnation in keeping.entered:
-        return None
-    return state.tracked or servers.last_tracked() or None
-
-
 def tracked_kept(page: Page, keeping: Keeping, message: TrackedKept) -> None:
     """A trainer has kept its state at a server; as of other rounds it does not count."""
     incarnation = message.incarnation
@@ -277,13 +262,20 @@ def wait_for_kept(book: Book) -> Wait | None:
     return buffers or wait_for_state(state, keeping)
 
 
-def buffers_at_end(state: Durable, servers: Reports, stage: int) -> int | None:
-    """Number of the state that a stage ended with, if its buffers may be loaded."""
-    stages = state.stages
-    if stage not in stages or not stages[stage].averaged or not state.is_end_kept:
+def buffers_at_end(
+    page: Page, keeping: Keeping, servers: Reports, incarnation: int, stage: int
+) -> int | None:
+    """Number of the state that a stage ended with, if its buffers may be loaded.
+
+    A newcomer passes stages that were over before it came: with the buffers of now, as it
+    has the values of now. Other objects are its script's until it has work.
+    """
+    state, stages = page.durable, page.durable.stages
+    if stage not in stages or not stages[stage].averaged:
         return None
     later = (stages[n] for n in range(stage + 1, state.queue.stage) if n in stages)
-    if any(spec.is_training for spec in later):
+    is_last = state.is_end_kept and not any(spec.is_training for spec in later)
+    if not is_last and incarnation in keeping.entered:
         return None
     return state.tracked or servers.last_tracked() or None
 

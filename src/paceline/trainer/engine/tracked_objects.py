@@ -150,7 +150,8 @@ class Tracker:
         """
         states = decode_state(data)
         for name in self.averaged:
-            self._objects[name].load_state_dict(states[name])
+            if name in states:
+                self._objects[name].load_state_dict(states[name])
 
     def load(self, data: bytes) -> None:
         """Let all objects have a state that was kept.

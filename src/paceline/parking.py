@@ -79,9 +79,11 @@ class Parking(Generic[KeyT, QuestionT]):
         self._new: dict[KeyT, None] = {}  # those not looked at yet, in order
         self._put_off: dict[Any, _PutOff] = {}  # {who: it}, the longest ago first
         self._gate: object = None
+        self._found: tuple[float, set[Any]] | None = None  # when, and who waited then
 
     def park(self, key: KeyT, question: QuestionT) -> QuestionT | None:
         """Let a question wait, behind all others; the one whose place it takes."""
+        self._found = None
         replaced = self._parked.pop(key, None)
         before = self._put_off.get(self._who(key)) if self._put_off else None
         if before is not None:
@@ -96,6 +98,7 @@ class Parking(Generic[KeyT, QuestionT]):
 
     def take(self, key: KeyT) -> QuestionT | None:
         """An asker waits no longer; what it has waited with, if it did."""
+        self._found = None
         if self._put_off:
             self._put_off.pop(self._who(key), None)
         self._new.pop(key, None)
@@ -120,8 +123,10 @@ class Parking(Generic[KeyT, QuestionT]):
 
     def who_waits(self, now: float) -> set[Any]:
         """Who waits, whether parked just now or put off and about to ask again."""
-        put_off = (who for who in self._put_off if self._waits(who, now))
-        return {*map(self._who, self._parked), *put_off}
+        if self._found is None or self._found[0] != now:  # putting off changes nothing
+            put_off = (who for who in self._put_off if self._waits(who, now))
+            self._found = now, {*map(self._who, self._parked), *put_off}
+        return self._found[1]
 
     def _waits(self, who: Any, now: float) -> bool:  # noqa: ANN401  (a key, or of one)
         return who in self._parked or now - self._put_off[who].told_s <= AGAIN_S
@@ -130,7 +135,7 @@ class Parking(Generic[KeyT, QuestionT]):
         """Nobody waits any longer; what all have waited with."""
         taken = list(self._parked.values())
         self._parked.clear()
-        self._new, self._put_off = {}, {}
+        self._new, self._put_off, self._found = {}, {}, None
         return taken
 
     def to_look_at(self, gate: object) -> list[tuple[KeyT, QuestionT]]:

@@ -57,7 +57,7 @@ def test_paces_are_compared_where_the_forecast_is_near_what_was_measured() -> No
     assert abs(told["rates"][1] / told["rates"][0] - 1) < 0.1
     assert [round(share, 1) for share in told["forecast"]] == [0.5, 0.0, 0.5]
     times = dict(told["paces"])
-    assert list(times) == ["sync:backup=1", "ssp:3", "async"]
+    assert list(times) == ["sync:backup=1", "async"], "ssp:3 brings next to nothing"
     # Rounds are nearly three times as many; but what the slow one pushes late is no gain.
     assert 1.5 < times["sync:backup=1"] < 2.1 < times["async"] < 3.0
 
@@ -111,8 +111,8 @@ def test_slow_rates_are_told_with_two_digits() -> None:
 @pytest.mark.parametrize(
     ("cost_s", "paces"),
     [
-        (MOST_COST_S / 4, ["sync:backup=1", "ssp:3", "async"]),
-        (MOST_COST_S / 3, ["sync:backup=1", "ssp:3"]),
+        (MOST_COST_S / 4, ["sync:backup=1", "async"]),
+        (MOST_COST_S / 3, ["sync:backup=1"]),  # and ssp:3, which brings little
         (MOST_COST_S, []),
     ],
 )
@@ -124,7 +124,7 @@ def test_what_forecasts_of_one_go_may_cost_is_bounded(
     told = foresee(STRAGGLER, lambda: cost_s * ((next(asked) + 1) // 2))
 
     assert [name for name, _ in told["paces"]] == paces
-    assert ("too long: async." in told["told"]) is (len(paces) == 2)
+    assert ("too long: async." in told["told"]) is (len(paces) == 1)
 
 
 def test_the_next_forecast_is_taken_to_cost_as_much_as_the_dearest() -> None:

@@ -93,7 +93,7 @@ def test_a_job_is_forecast_as_its_folder_tells_it(observer: Observer) -> None:
     told = foreseen(observer)
     assert told["measured"] == list(STRAGGLER.shares)
     assert told["rates"][0] == pytest.approx(STRAGGLER.rate, abs=0.1)
-    assert [name for name, *_ in told["paces"]] == ["sync:backup=1", "ssp:3", "async"]
+    assert [name for name, *_ in told["paces"]] == ["sync:backup=1", "async"]
 
 
 def test_only_who_looks_at_a_job_that_runs_is_told_commands(

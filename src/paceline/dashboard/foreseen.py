@@ -28,7 +28,7 @@ COST_SHARE = 20  # goes that cost more are so many times as long apart
 MOST_COST_S = 2.0  # of a processor, for all forecasts of one go
 NEAR_RATE = 1.3  # times
 NEAR_SHARE = 0.15  # of trainers' time
-WORTH = 1.15  # times the records/s: if no other pace brings that, none is told
+WORTH = 1.15  # times the records/s: a pace that brings less is not told
 SLOW = 1.5  # times as long for a batch as the middle one of all trainers
 
 PARTS: Final = ("computing", "waiting for servers", "waiting for others")
@@ -163,8 +163,7 @@ def foresee(job: MeasuredJob, worked_s: Callable[[], float]) -> Facts:
         (name, round(one.effective_per_second / here.effective_per_second, 2))
         for name, one in others
     ]
-    if not any(times >= WORTH for _, times in paces):
-        paces = []
+    paces = [(name, times) for name, times in paces if times >= WORTH]
     reasons = [wrong] if wrong else [_slowest(job.computed), _dear(left_out)]
     said = [_agreement(rate, job.rate), *reasons, _what_paces_bring(len(others), paces)]
     return {

@@ -23,7 +23,7 @@ from paceline.dashboard.foreseen import ForecastTurns, foresee
 from paceline.dashboard.lanes import UNREAD
 from paceline.dashboard.metrics import exposition
 from paceline.dashboard.picture import Picture
-from paceline.errors import PacelineError, UsageError
+from paceline.errors import PacelineError, UsageError, describe_error
 from paceline.launch.job import (
     OBSERVER,
     JobDir,
@@ -173,6 +173,8 @@ class Observer:
             told = {} if measured is None else foresee(measured, self._clock.worked_s)
         except STRANGE as error:
             told = {"told": f"no forecast: what the job has told cannot be read ({error})"}
+        except Exception as error:  # noqa: BLE001  (the page goes on, and says so)
+            told = {"told": f"no forecast: {describe_error(error)}"}
         if with_commands:
             paces = [name for name, _ in told.get("paces", ())]
             told["commands"] = {pace: pace_command(self._job, pace) for pace in paces}

@@ -60,6 +60,7 @@ class Picture:
         self._now_s = 0.0  # of the last look, or event
         self._cut_s: float | None = None
         self._progress = Growth(RATE_OVER_S)
+        self._first_wall_t: float | None = None  # of a look
         self._status: JobStatus | None = None
         self._heard_s: float | None = None  # by the observer's clock; at first: since when
         self._unheard = ""  # why no status came since
@@ -241,9 +242,13 @@ class Picture:
         if not self._has_events:
             return {panel: FAR for panel in FROM_EVENTS if not getattr(shown, panel)}
         is_still = self._ended is not None
-        if self._status is None and self._unheard:
-            last_t = None if self._start_t is None else self._start_t + self._at_s
-            is_still |= last_t is None or (wall_t is not None and wall_t - last_t > QUIET_S)
+        if self._first_wall_t is None:
+            self._first_wall_t = wall_t
+        if self._status is None and self._unheard and wall_t is not None:
+            last_t = self._first_wall_t  # without an event: it may be about to begin
+            if self._start_t is not None:
+                last_t = self._start_t + self._at_s
+            is_still |= last_t is not None and wall_t - last_t > QUIET_S
         has_status = self._status is not None
         return lacking(self._seen, shown, has_status=has_status) if is_still else {}
 

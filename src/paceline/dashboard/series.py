@@ -85,11 +85,14 @@ class Growth:
     def __init__(self, over_s: float) -> None:
         """Nothing is known yet."""
         self._over_s = over_s
-        self._seen: deque[tuple[float, int]] = deque()  # (seconds, count)
+        # (seconds, count), of a clock that may be set back
+        self._seen: deque[tuple[float, int]] = deque(maxlen=MOST_POINTS)
 
     def add(self, seconds: float, count: int) -> float | None:
-        """What it is at, and by how much a second; 0 where it falls, None at first."""
+        """By how much a second, by the count of now; 0 where it falls, None at first."""
         seen = self._seen
+        if seen and seconds - seen[-1][0] > 2 * self._over_s:  # nobody told meanwhile
+            seen.clear()
         has_fallen = bool(seen) and count < seen[-1][1]
         if has_fallen:
             seen.clear()

@@ -241,7 +241,7 @@ class _Ground(NamedTuple):
         way = way_of(is_plain=self.is_plain)
         wires = Wires(run, LAUNCHER, clock, connect_s=0.5, secret=self.secret, way=way)
         address = from_here(self.addresses[COORDINATOR])
-        no_room = str if door is None else door.no_room
+        no_room = (lambda: "") if door is None else door.no_room
         return CoordinatorLink(wires.to_coordinator_as_launcher(address), no_room)
 
     def supervision(self) -> Supervision:

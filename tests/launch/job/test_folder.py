@@ -51,7 +51,7 @@ def test_a_claimed_folder_is_refused_to_another_job(tmp_path: Path) -> None:
 
     with pytest.raises(UsageError, match=r"already holds a job.*--job-dir") as refused:
         JobDir(tmp_path).claim(CONFIG, "my train.py")
-    on = f"paceline run --resume --job-dir {tmp_path} 'my train.py'"
+    on = f"paceline run --resume --job-dir {tmp_path} train.py"
     assert on in str(refused.value)
 
 

@@ -180,7 +180,7 @@ class JobDir:
             StoreFull: there is no space for it.
         """
         if self.journal.exists() or self.config.exists():
-            raise UsageError(_taken(self.path, script))
+            raise UsageError(_taken(self))
         self._check_names(script)
         fields = _job_fields(config, script, arguments)
         with writing(self.path, UsageError):
@@ -191,7 +191,7 @@ class JobDir:
             try:
                 write_new(self.config, fields)
             except FileExistsError:
-                raise UsageError(_taken(self.path, script)) from None
+                raise UsageError(_taken(self)) from None
 
     def claim_again(
         self, config: JobConfig, script: str, say: _Say, arguments: _Words = ()
@@ -207,7 +207,7 @@ class JobDir:
         """
         self._check_names(script)
         self.read_config()
-        self._check_journal(script)
+        self._check_journal()
         require_space(self.path)
         self._forget_last_run(say)
         remove_secret(self.secret)
@@ -245,7 +245,7 @@ class JobDir:
         require_files(self.logs.glob("*.log"))
         require_files(self.logs.glob("*.failure.json"))
 
-    def _check_journal(self, script: str) -> None:
+    def _check_journal(self) -> None:
         """Refuse a journal that this version cannot read, with the way around it."""
         written = _read(self.config, _Written)
         assert written is not None, "it was read a moment ago"
@@ -253,13 +253,13 @@ class JobDir:
             return
         away = self.path / f"journal-format-{written.journal_format}"
         quoted = [shlex.quote(str(path)) for path in (away, self.journal)]
-        then = "\n" if script.endswith(")") else " && "  # Python behind a shell's words
+        then = "\n" if written.script.endswith(")") else " && "  # Python behind a shell
         raise UsageError(
             f"{self.journal} is of format {written.journal_format}, and this paceline "
             f"reads format {FORMAT}: resume with the version that wrote it, or go on from "
             f"the last checkpoint, which trains again what came behind it:\n"
             f"mkdir {quoted[0]} && mv {quoted[1]}* {quoted[0]}{then}"
-            f"{resume_command(self.path, script)}"
+            f"{self.resume_command()}"
         )
 
     def read_config(self) -> JobConfig:
@@ -281,8 +281,8 @@ class JobDir:
 
     def resume_command(self) -> str:
         """The command that goes on with the job as it was started last."""
-        _, *ran = structs.astuple(_read(self.config, _Written) or _Written())
-        return resume_command(self.path, *ran)
+        ran = _read(self.config, _Written) or _Written()
+        return resume_command(self.path, self.read_script(), ran.arguments, ran.plugins)
 
     def read_run(self) -> RunFile | None:
         """Where the running job's coordinator listens; None when none is running."""
@@ -374,12 +374,11 @@ def _job_fields(config: JobConfig, script: str, arguments: _Words) -> dict[str, 
     return {**msgspec.to_builtins(config), **fields}
 
 
-def _taken(path: Path, script: str) -> str:
+def _taken(job: JobDir) -> str:
     return (
-        f"{path} already holds a job (its journal or job.json is there); go on with it by "
-        f"{resume_command(path, script)}, or "
-        "name another folder: with --job-dir, or where there is no paceline run, with "
-        "PACELINE_JOB_DIR"
+        f"{job.path} already holds a job (its journal or job.json is there); go on with it "
+        f"by {job.resume_command()}, or name another folder: with --job-dir, or where "
+        "there is no paceline run, with PACELINE_JOB_DIR"
     )
 
 

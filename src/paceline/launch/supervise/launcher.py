@@ -84,7 +84,7 @@ class CoordinatorLink:
     """
 
     def __init__(
-        self, connect: Callable[[], Connection], no_room: Callable[[], str] = str
+        self, connect: Callable[[], Connection], no_room: Callable[[], str] = lambda: ""
     ) -> None:
         """Nothing is reported yet; ``no_room`` says which roles have no machine."""
         self._coordinator, self._no_room = PatientConnection(connect), no_room

@@ -35,13 +35,13 @@ CELL_LINES_AT_ONCE = 20
 AGAIN_S = 10.0  # what lasts is said again
 
 
-def _first_line(resumed: Resumed) -> str:
+def _first_line(resumed: Resumed, pace: str) -> str:
     if resumed.cut is None:
         return "goes on without a checkpoint: none is there, so the job begins anew"
     moment = datetime.fromtimestamp(resumed.created, tz=UTC).astimezone()
     return (
         f"goes on from checkpoint {resumed.cut} of {moment:%Y-%m-%d %H:%M:%S}, "
-        f"{resumed.records:,} records"
+        f"{resumed.records:,} records, at {pace}"
     )
 
 
@@ -57,7 +57,7 @@ class Show(ABC):
         """Show a status; called several times a second."""
         if not self._is_begun and status.resumed is not None:
             self._is_begun = True
-            self.say(_first_line(status.resumed))
+            self.say(_first_line(status.resumed, status.pace))
             for why in status.resumed.passed_over:
                 self.say(f"passed over: {why}")
         before, self._before = self._before, status

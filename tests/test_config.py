@@ -198,7 +198,7 @@ def test_a_share_is_exactly_what_is_written(name: str, share: Fraction | None) -
         ),
         ("sync:reduce=max", "reduce is 'mean' or 'sum', got 'max'"),
         ("sync:push=4", "sync has no option push"),
-        ("async:pull=2,twist=1", "async has no option twist"),
+        ("async:pull=2,twist=1", "async has no option twist; it has push, pull, "),
         ("async:isolation=wild", "isolation is 'serial' or 'hogwild', got 'wild'"),
         ("sync:isolation=hogwild", "a round is one update, so only async has isolation"),
         ("async:merge=0", "merge is a number of pushes >= 1, got 0"),

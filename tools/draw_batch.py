@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import NamedTuple
 from xml.sax.saxutils import escape
 
+from paceline.watch.pictures import AT_NIGHT, FONT, INK, LINE, MUTED, OURS
+
 IMAGES = Path(__file__).resolve().parents[1] / "docs" / "images"
 WIDTH, HEIGHT = 960, 640
-FONT = "system-ui, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif"
 TITLE = "How a batch travels: eight steps between coordinator, trainer and servers"
 
 
@@ -31,8 +32,11 @@ class Colors(NamedTuple):
     on_step: str
 
 
-LIGHT = Colors("#1f2933", "#5f6c7b", "#eef3f4", "#ffffff", "#90a4ae", "#00796b", "#ffffff")
-DARK = Colors("#e4e9ef", "#a3afbc", "#262b36", "#323a47", "#6b7a8c", "#4db6ac", "#10141a")
+LIGHT = Colors(INK, MUTED, "#eef3f4", "#ffffff", LINE, OURS, "#ffffff")
+DARK = Colors(
+    *(AT_NIGHT[INK], AT_NIGHT[MUTED], "#262b36", "#323a47"),
+    *(AT_NIGHT[LINE], AT_NIGHT[OURS], "#10141a"),
+)
 PICTURES = {"batch-light.svg": LIGHT, "batch-dark.svg": DARK}
 
 

@@ -24,7 +24,8 @@ from xml.sax.saxutils import escape
 
 from paceline.events import event_lines
 from paceline.watch.history import rates, read_history, smoothed
-from tools.draw_batch import DARK, FONT, IMAGES, LIGHT, Colors
+from paceline.watch.pictures import FONT
+from tools.draw_batch import DARK, IMAGES, LIGHT, Colors
 
 ROOT = Path(__file__).resolve().parents[1]
 MOMENTS = IMAGES / "life.json"

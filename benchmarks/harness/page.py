@@ -16,9 +16,7 @@ import json
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
-
-import matplotlib as mpl
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from benchmarks.harness.figures import (
     COUNTS,
@@ -30,10 +28,19 @@ from benchmarks.harness.figures import (
 )
 from benchmarks.harness.goals import TABLE
 from benchmarks.harness.record import BUSY_SHARE, FOLDER, ROOT, spread
+from paceline.watch.pictures import (
+    FLOOR,
+    INK,
+    MUTED,
+    OURS,
+    PEER,
+    STYLE,
+    import_pyplot,
+    save,
+)
 
-mpl.use("Agg")
-
-import matplotlib.pyplot as plt
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 TITLES = {  # {name of a record: what stands above it}, in the page's order
     "ctr": "Against the best plain loop",
@@ -67,7 +74,8 @@ ENOUGH_RUNS = 5
 MANY = 6  # ratios of one goal
 AS_A_TABLE = {"scaling"}  # bars that are all equal tell less than their table
 NEAR_EACH_OTHER = {"AUC"}  # units of points: bars from zero would all look the same
-COLORS = {"ours": "#00796b", "peer": "#90a4ae", "floor": "#e0a458"}
+COLORS = {"ours": OURS, "peer": PEER, "floor": FLOOR}
+FAR_APART = 20.0  # times: on an axis from zero the least could not be read
 
 Record = Mapping[str, Any]
 
@@ -181,58 +189,101 @@ def section(found: Kept, picture: str) -> str:
 
 
 def draw(figures: Sequence[Figure], path: Path) -> None:
-    """A panel for each thing measured: a bar for each candidate, and its spread."""
-    things = list(dict.fromkeys(figure.what for figure in figures))
-    panels: Mapping[str, list[Figure]] = {
-        what: [figure for figure in figures if figure.what == what] for what in things
-    }
-    heights = [len(panel) + 1 for panel in panels.values()]
-    canvas, axes = plt.subplots(
-        len(things),
-        figsize=(8, 0.34 * sum(heights) + 0.4),
-        gridspec_kw={"height_ratios": heights},
-        squeeze=False,
-    )
-    for axis, (what, panel) in zip(axes[:, 0], panels.items(), strict=True):
-        places = range(len(panel))
-        spreads = [spread(figure.values) for figure in panel]
-        medians = [s.median for s in spreads]
-        ends = [
-            [s.median - s.least for s in spreads],
-            [s.most - s.median for s in spreads],
-        ]
-        colors = [COLORS[figure.kind] for figure in panel]
-        if panel[0].unit in NEAR_EACH_OTHER:
-            axis.scatter(medians, places, color=colors)
-            axis.errorbar(medians, places, xerr=ends, fmt="none", ecolor="#455a64")
-            axis.set_ylim(-0.6, len(panel) - 0.4)
-        else:
-            axis.barh(places, medians, xerr=ends, color=colors, ecolor="#455a64")
-        axis.set_yticks(places, [figure.who for figure in panel], fontsize=8)
-        axis.invert_yaxis()
-        better = "more" if panel[0].is_more_better else "less"
-        axis.set_title(
-            f"{what}: {panel[0].unit} ({better} is better)", fontsize=9, loc="left"
+    """A panel for each thing measured: a bar for each candidate, and its spread.
+
+    Things of one unit that were measured of one candidate each share a panel.
+    """
+    panels: dict[str, list[tuple[str, Figure]]] = {}  # {title: (beside a bar, what it is)}
+    whats = [figure.what for figure in figures]
+    is_shared = len(set(whats)) == len(whats) and len({f.unit for f in figures}) == 1
+    if is_shared:
+        panels[_better(figures[0])] = [(_alone(figure), figure) for figure in figures]
+    else:
+        for figure in figures:
+            title = f"{figure.what}: {_better(figure)}"
+            panels.setdefault(title, []).append((figure.who, figure))
+    heights = [len(bars) + 1 for bars in panels.values()]
+    pyplot = import_pyplot()
+    with pyplot.rc_context(STYLE):
+        canvas, axes = pyplot.subplots(
+            len(panels),
+            figsize=(9, 0.36 * sum(heights) + 0.5),
+            gridspec_kw={"height_ratios": heights},
+            squeeze=False,
+            layout="constrained",
         )
-        axis.tick_params(axis="x", labelsize=8)
-        axis.spines[["top", "right"]].set_visible(False)
-    canvas.tight_layout()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    # Without a date, the same numbers make the same file.
-    canvas.savefig(path, dpi=110, metadata={"Software": None})
-    plt.close(canvas)
+        for axis, (title, bars) in zip(axes[:, 0], panels.items(), strict=True):
+            _draw_bars(axis, bars)
+            if is_shared:
+                _draw_apart(axis, figures)
+            axis.set_title(title)
+        save(canvas, path)
+        pyplot.close(canvas)
+
+
+def _better(figure: Figure) -> str:
+    unit = "seconds" if figure.unit == "s" else figure.unit
+    return f"{unit} ({'more' if figure.is_more_better else 'less'} is better)"
+
+
+def _alone(figure: Figure) -> str:
+    """Beside a bar that stands for all of its thing."""
+    return figure.what if figure.kind == "ours" else f"{figure.who}: {figure.what}"
+
+
+def _draw_apart(axis: "Axes", figures: Sequence[Figure]) -> None:
+    """Let different things be read beside each other, however unlike they are."""
+    medians = [figure.median for figure in figures]
+    if max(medians) > FAR_APART * min(medians) > 0:
+        axis.set_xscale("log")
+        least = min(min(figure.values) for figure in figures)
+        axis.set_xlim(least / 2, 2.5 * max(max(figure.values) for figure in figures))
+        axis.xaxis.set_major_formatter(lambda x, _: f"{x:g}")
+
+
+def _draw_bars(axis: "Axes", bars: Sequence[tuple[str, Figure]]) -> None:
+    """One below the other, with their spreads, and their medians in figures."""
+    places = range(len(bars))
+    spreads = [spread(figure.values) for _, figure in bars]
+    medians = [s.median for s in spreads]
+    ends = [
+        [s.median - s.least for s in spreads],
+        [s.most - s.median for s in spreads],
+    ]
+    colors = [COLORS[figure.kind] for _, figure in bars]
+    if bars[0][1].unit in NEAR_EACH_OTHER:
+        axis.scatter(medians, places, color=colors)
+        axis.errorbar(medians, places, xerr=ends, fmt="none", ecolor=MUTED)
+        axis.set_ylim(-0.6, len(bars) - 0.4)
+    else:
+        axis.barh(places, medians, xerr=ends, color=colors, ecolor=MUTED, height=0.7)
+        for place, s in zip(places, spreads, strict=True):
+            axis.annotate(
+                f"{s.median:,.0f}" if s.median >= 1000 else f"{s.median:.3g}",
+                (s.most, place),
+                xytext=(4, 0),
+                textcoords="offset points",
+                va="center",
+                fontsize=9,
+            )
+        axis.margins(x=0.12)
+    axis.set_yticks(places, [name for name, _ in bars])
+    axis.tick_params(axis="y", length=0, labelcolor=INK)
+    axis.grid(visible=False, axis="y")
+    axis.invert_yaxis()
 
 
 def page(found: Sequence[Kept], pictures: str) -> str:
     """The whole page; pictures are named relative to it."""
-    sections = [section(one, f"{pictures}/bench-{one.name}.png") for one in found]
+    sections = [section(one, f"{pictures}/bench-{one.name}.svg") for one in found]
     return "\n".join(
         [
             "# What the benchmarks found",
             "",
             "Made by `python -m benchmarks page` from the newest record of each "
-            "[benchmark](benchmarks.md); no number is typed by hand. *Times* are "
-            "ours against the other by medians: above one, we win. Bars show medians "
+            "[benchmark](benchmarks.md); no number is typed by hand but "
+            "[torchrun's](#how-long-a-job-stands-still), which was measured apart. *Times* "
+            "are ours against the other by medians: above one, we win. Bars show medians "
             "(green: ours, gray: a peer's, yellow: a floor), lines the least and the most.",
             "",
             "## Reached and missed",
@@ -256,7 +307,7 @@ def main(arguments: Sequence[str]) -> int:
         return 1
     for name, record in found:
         if name not in AS_A_TABLE:
-            draw(read(dict(record))[0], flags.out / "images" / f"bench-{name}.png")
+            draw(read(dict(record))[0], flags.out / "images" / f"bench-{name}.svg")
     path = flags.out / "benchmarks-results.md"
     path.write_text(page(found, "images"), encoding="utf-8")
     print(path)

@@ -16,6 +16,8 @@ server with 100 MB                        a step is over on the new timeline; in
                                           the cut holds
 ========================================  ===========================================
 
+Beside them stands what was measured once of torchrun, which this program does not run.
+
 Real processes, forked and started again as `paceline run` does. Medians and worst cases
 stand beside what is wanted; all goes to ``build/bench``.
 """
@@ -32,6 +34,13 @@ from benchmarks.recovery.times import leased_again, stall, trains_again
 WATCHED_S = 3.0  # after a kill
 QUIET_S = 1.0  # before it, to compare
 TASKS = 100_000
+TORCHRUN = Figure("one of two agents is killed", "torchrun", "peer", "s", (17.5,))
+OF_TORCHRUN = (
+    "torchrun's was measured once, by hand, on two cores with torch 2.13 (gloo, "
+    "`--nnodes=1:2`, `last_call_timeout=2`): one of two agents and its process "
+    "were killed, and 17.5 s after the last step of both the other agent's new process "
+    "began, at step 0"
+)
 ROWS, DIM = 400_000, 32  # 51 MB of values, and as much of Adagrad's state
 
 
@@ -93,4 +102,4 @@ def main(run: Run) -> Found:
     ratios = [judged(figure, goal) for figure, goal in found if goal and figure.values]
     is_whole = len(figures) == len(found)
     told = "every figure was measured" if is_whole else "not every figure was measured"
-    return Found(figures, ratios, told, is_whole)
+    return Found([*figures, TORCHRUN], ratios, f"{told}; {OF_TORCHRUN}", is_whole)

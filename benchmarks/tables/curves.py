@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from paceline.watch.draw import STYLE, import_pyplot
+from paceline.watch.pictures import COLORS, MUTED, STYLE, import_pyplot, save
 
-NUM_COLOURS = 10  # before matplotlib begins with the first one again
+LINES = ("-", "--", ":")  # one after the other, when colors are used up
 
 
 class Curve(NamedTuple):
@@ -28,15 +28,14 @@ def draw(curves: Mapping[str, Curve], target: float, what: str, picture: Path) -
             1, 2, figsize=(11, 4), sharey=True, layout="constrained"
         )
         for number, (who, curve) in enumerate(curves.items()):
-            line = ("-", "--")[number // NUM_COLOURS % 2]
+            again, which = divmod(number, len(COLORS))
+            line = LINES[again % len(LINES)]
             for axes, along in zip(both, (curve.epochs, curve.seconds), strict=True):
-                axes.plot(
-                    along, curve.values, line, label=who, color=f"C{number % NUM_COLOURS}"
-                )
+                axes.plot(along, curve.values, line, label=who, color=COLORS[which])
         for axes, words in zip(both, ("epochs", "seconds"), strict=True):
-            axes.axhline(target, color="0.6", linestyle=":")
+            axes.axhline(target, color=MUTED, linestyle=":")
             axes.set_xlabel(words)
         both[0].set_ylabel(what)
-        both[0].legend(frameon=False, fontsize=7)
-        figure.savefig(picture, dpi=140, facecolor="white")
+        both[0].legend()
+        save(figure, picture)
         pyplot.close(figure)

@@ -100,6 +100,8 @@ class SplitTime:
 
     def turn(self, on: int | None, now_s: float) -> None:
         """From now on they go into this; None: into none of them."""
+        if on == self.on:
+            return
         with self._lock:
             if self.on is not None:
                 self._spent[self.on] += now_s - self._since_s

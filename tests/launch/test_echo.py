@@ -90,9 +90,9 @@ def test_what_a_script_is_warned_of_is_said_once(
 ) -> None:
     with warned(tmp_path, said.append):
         for trainer in ("trainer-0", "trainer-1"):
-            write(trainer, "/home/me/train.py:9: StepWarning: track: a OneCycleLR counts\n")
+            write(trainer, "train.py:9: StepWarning: track: a OneCycleLR counts\n")
             write(trainer, "  session.track(scheduler=scheduler)\n")
-            write(trainer, "/home/me/train.py:12: UserWarning: of somebody else\n")
+            write(trainer, "train.py:12: UserWarning: of somebody else\n")
             write(trainer, "train.py:14: StepWarning: step dropped: server-0 is lost\n")
     assert said == ["trainer-0 is warned: track: a OneCycleLR counts"]
 

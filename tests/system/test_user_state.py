@@ -112,3 +112,24 @@ def test_killed_at_any_point_it_equals_the_plain_loop(
     assert values == plain
     restarts = result.summary.restarts
     assert restarts.trainer + restarts.coordinator + restarts.server >= 1, restarts
+
+
+def test_behind_a_loop_that_was_over_the_model_is_as_it_is_now(
+    forks: ForkServer, tmp_path: Path
+) -> None:
+    out = tmp_path / "out.json"
+    config = JobConfig(run=fresh_run_id(), trainers=1, servers=1)
+    script = UserScript(str(SCRIPT.with_name("passing_job.py")), (str(out),))
+    with (tmp_path / "shown").open("w") as shown:
+        result = wait_local_run(
+            LocalRun(config, script, JobDir(tmp_path / "job")),
+            open_show(shown),
+            SystemClock(),
+            environment=ONE_THREAD,
+            forks=forks,
+        )
+    assert result.summary.restarts.trainer == 1
+    told = json.loads(out.read_text())
+    for means in told["means"]:  # features are 5 on average
+        assert all(abs(mean - 5.0) < 0.5 for mean in means), told
+    assert told["steps"] == 2, "its scheduler was stepped behind each loop, and once each"

@@ -9,7 +9,7 @@ pytest.importorskip("mkdocs", reason="mkdocs-material is not installed (group do
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.exceptions import ConfigurationError
 
-from tools.design_notes import on_config
+from tools.design_notes import on_config, without_outward
 
 pytestmark = pytest.mark.around
 
@@ -55,3 +55,17 @@ def test_a_navigation_without_the_section_is_refused(tmp_path: Path) -> None:
         ConfigurationError, match="one section 'Design notes' in nav, got 0"
     ):
         on_config(config(tmp_path, [{"Front": "index.md"}]))
+
+
+def test_a_link_to_a_script_is_told_as_its_path_and_others_stay(tmp_path: Path) -> None:
+    docs = tmp_path / "docs"
+    (docs / "design").mkdir(parents=True)
+    (tmp_path / "examples").mkdir()
+    (tmp_path / "examples" / "train.py").touch()
+    (docs / "words.md").touch()
+    text = "[train.py](../examples/train.py), [six](../examples), [gone](../no.py)"
+    assert without_outward(text, docs, docs) == (
+        "`examples/train.py`, six (`examples`), [gone](../no.py)"
+    )
+    inward = "[words](../words.md)"
+    assert without_outward(inward, docs / "design", docs) == inward

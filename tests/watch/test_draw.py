@@ -11,8 +11,9 @@ import pytest
 from paceline.errors import UsageError
 from paceline.events import older
 from paceline.watch import draw
-from paceline.watch.draw import MOST_METRICS, draw_run, import_pyplot, lanes
+from paceline.watch.draw import MOST_METRICS, draw_run, lanes
 from paceline.watch.history import History, read_history
+from paceline.watch.pictures import import_pyplot
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

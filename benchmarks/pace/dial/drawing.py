@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from benchmarks.pace.dial.table import NEVER, Table
-from paceline.watch.draw import COLORS, INK, STYLE, import_pyplot
+from paceline.watch.pictures import COLORS, INK, LINE, STYLE, import_pyplot, save
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -28,14 +28,11 @@ def draw(table: Table, how: str, picture: Path) -> None:
         picture: where to, an SVG; the same numbers make the same file.
     """
     pyplot = import_pyplot()
-    style = {**STYLE, "svg.hashsalt": table.name, "svg.fonttype": "none"}
-    style["font.family"] = "sans-serif"
-    with pyplot.rc_context(style):
-        figure = pyplot.figure(figsize=(10, 4.2), layout="constrained", facecolor="white")
+    with pyplot.rc_context(STYLE):
+        figure = pyplot.figure(figsize=(10, 4.2), layout="constrained")
         _WAYS[how](table, figure)
         figure.suptitle(table.title, x=0.01, ha="left", fontweight="bold")
-        picture.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(picture, metadata={"Date": None})
+        save(figure, picture)
         pyplot.close(figure)
 
 
@@ -52,7 +49,7 @@ def _bars(table: Table, figure: "Figure") -> None:
             if not math.isfinite(value):
                 axis.annotate(NEVER, (0, n), fontsize=9, va="center")
                 continue
-            axis.barh(n, value, color=COLORS[2 if value == best else 0], height=0.65)
+            axis.barh(n, value, color=COLORS[0] if value == best else LINE, height=0.65)
             axis.annotate(f" {value:.1f}", (value, n), va="center", fontsize=8.5)
         axis.set_xlim(0, 1.25 * max(known))
         axis.set_title(f"slow: {place}", loc="left", fontsize=10)
@@ -88,7 +85,7 @@ def _pairs(table: Table, figure: "Figure") -> None:
         axis.set_title(measure, loc="left", fontsize=10)
         axis.set_xlabel(table.across)
         axis.set_ylim(bottom=0)
-    axes[0].legend(frameon=False, fontsize=8.5)
+    axes[0].legend()
 
 
 def _chances(table: Table, figure: "Figure") -> None:
@@ -106,7 +103,7 @@ def _chances(table: Table, figure: "Figure") -> None:
     axis.set_xticks([], minor=True)
     axis.set_xlabel(table.across)
     axis.set_ylabel("% of all rounds")
-    axis.legend(frameon=False, title="gradient", loc="lower right")
+    axis.legend(title="gradient", loc="lower right")
 
 
 def _line(

@@ -136,7 +136,7 @@ def ratios_of(figures: Sequence[Figure]) -> list[Ratio]:
     opt("iterations", 30),
     opt("seed", 6, "of the start"),
     opt("no-peer", False),
-    opt("picture", None, "a PNG to draw", kind=Path),
+    opt("picture", None, "an SVG to draw", kind=Path),
 )
 def main(run: Run) -> Found:
     """Measure everyone."""

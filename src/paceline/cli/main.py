@@ -14,7 +14,6 @@ from typing import Annotated
 
 import typer
 
-from paceline import __version__
 from paceline.cli.streams import sturdy_streams
 from paceline.errors import USAGE_EXIT_CODE, PacelineError, UsageError
 from paceline.watch.summary import EXIT_CODES, Ending
@@ -63,7 +62,9 @@ def app_of(names: Iterable[str]) -> typer.Typer:
 
 def _say_version(is_asked: bool) -> None:
     if is_asked:
-        print(f"paceline {__version__}")
+        from importlib.metadata import version  # noqa: PLC0415  (few ask)
+
+        print(f"paceline {version('paceline')}")
         raise typer.Exit
 
 

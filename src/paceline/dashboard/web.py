@@ -19,6 +19,7 @@ Waits: the main thread, until it is told to stop.
 """
 
 import asyncio
+import errno
 import secrets
 import socket
 from collections.abc import AsyncIterator, Callable
@@ -103,7 +104,13 @@ def open_dashboard(
         taken.listen()  # whoever comes before it answers waits
     except OSError as error:
         taken.close()
-        raise UsageError(f"--port {port}: {error.strerror}") from error
+        why = error.strerror
+        if error.errno == errno.EADDRINUSE:
+            why = (
+                "somebody listens there already, perhaps another dashboard; choose another "
+                "port, or leave --port out for any that is free"
+            )
+        raise UsageError(f"--port {port}: {why}") from error
     token = token or secrets.token_urlsafe(24)
     door = PageDoor(taken.getsockname()[1], token, proxy, may_ask and not proxy)
     return Opened(taken, door)

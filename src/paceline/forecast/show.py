@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from paceline.errors import UsageError
 from paceline.forecast.gauge import Spell
 from paceline.forecast.job import Busyness, Forecast
-from paceline.watch.draw import COLORS, INK, STYLE, import_pyplot
+from paceline.watch.pictures import COLORS, INK, LINE, MUTED, STYLE, import_pyplot, save
 
 Row = tuple[str, list[str]]
 
@@ -132,12 +132,12 @@ if TYPE_CHECKING:
 
 ENDINGS = (".png", ".svg")
 SHOWN: dict[Spell, tuple[str, str]] = {  # {spell: (what it is called, its color)}
-    "computing": ("computes", COLORS[2]),
-    "servers": ("waits for servers", COLORS[0]),
+    "computing": ("computes", COLORS[0]),
+    "servers": ("waits for servers", COLORS[2]),
     "coordinator": ("waits for others", COLORS[1]),
-    "without work": ("has no work", "#B8B8B8"),
+    "without work": ("has no work", LINE),
     "paused": ("pauses", COLORS[3]),
-    "other": ("is away", "#666666"),
+    "other": ("is away", MUTED),
 }
 
 
@@ -166,25 +166,23 @@ def draw_forecasts(forecasts: Sequence[Forecast], picture: Path) -> None:
     check_picture(picture)
     pyplot = import_pyplot()
     with pyplot.rc_context(STYLE):
-        height = 1.6 + 0.9 * len(forecasts)
-        figure, panels = pyplot.subplots(
-            1, 4, figsize=(13, height), sharey=True, layout="constrained"
+        height = 2.2 + 1.2 * len(forecasts)
+        figure, grid = pyplot.subplots(
+            2, 2, figsize=(9, height), sharey=True, layout="constrained"
         )
-        names = [_name(one, forecasts) for one in forecasts]
+        panels = grid.ravel()
         places = list(range(len(forecasts)))[::-1]
         _draw_rates(panels[0], forecasts, places)
         _draw_time(panels[1], forecasts, places)
         _draw_load(panels[2], forecasts, places)
         _draw_ages(panels[3], forecasts, places)
-        panels[0].set_yticks(places, names)
-        panels[0].tick_params(axis="y", length=0, labelcolor=INK)
+        panels[0].set_yticks(places, [_name(one, forecasts) for one in forecasts])
         for panel in panels:
+            panel.tick_params(axis="y", length=0, labelcolor=INK)
             panel.grid(visible=False, axis="y")
-        handles, labels = panels[1].get_legend_handles_labels()
-        figure.legend(
-            handles, labels, loc="outside lower center", ncols=len(labels), frameon=False
-        )
-        figure.savefig(picture, dpi=140, facecolor="white")
+        for panel in panels[1:3]:
+            panel.legend(loc="upper left", bbox_to_anchor=(0, -0.12), ncols=2)
+        save(figure, picture)
         pyplot.close(figure)
 
 
@@ -201,6 +199,7 @@ def _draw_rates(axes: "Axes", forecasts: Sequence[Forecast], places: list[int]) 
     for place, rate in zip(places, rates, strict=True):
         axes.annotate(f" {rate:,.0f}", (rate, place), va="center", fontsize=9)
     axes.set_xlim(0, 1.25 * max(rates))
+    axes.locator_params(axis="x", nbins=5)
     axes.set_title("records/s", loc="left")
 
 
@@ -228,7 +227,7 @@ def _draw_load(axes: "Axes", forecasts: Sequence[Forecast], places: list[int]) -
     for n, (name, (marker, shares)) in enumerate(kinds.items()):
         x = [100 * share for share in shares]
         axes.plot(x, places, marker, color=COLORS[n], label=f"{name}", alpha=0.9, ms=7)
-    axes.legend(fontsize=7.5, frameon=False, loc="lower right")
+    axes.legend(loc="lower right")
     axes.set_xlim(-3, 103)
     axes.set_ylim(-0.6, len(forecasts) - 0.4)
     axes.set_title("busy, %", loc="left")
@@ -237,8 +236,8 @@ def _draw_load(axes: "Axes", forecasts: Sequence[Forecast], places: list[int]) -
 def _draw_ages(axes: "Axes", forecasts: Sequence[Forecast], places: list[int]) -> None:
     """A line from the youngest to 99 % of the pushes, a dot at half of them."""
     for one, place in zip(forecasts, places, strict=True):
-        axes.plot([0, one.ages.p99], [place, place], color="#B8B8B8", lw=2)
+        axes.plot([0, one.ages.p99], [place, place], color=LINE, lw=2)
         axes.plot([one.ages.p90], [place], "|", color=INK, ms=12)
         axes.plot([one.ages.p50], [place], "o", color=COLORS[5], ms=7)
     axes.set_xlim(left=-0.02 * max(1, *(one.ages.p99 for one in forecasts)))
-    axes.set_title("age of a push: half, 90 %, 99 %", loc="left")
+    axes.set_title("age of a push: 50, 90, 99 %", loc="left")

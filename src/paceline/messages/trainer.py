@@ -122,10 +122,7 @@ class Granted(Message, frozen=True):
 
 
 class ShuffledAs(Message, frozen=True):
-    """The stage has begun, in the order of another loop than the trainer has said.
-
-    So it was begun, maybe by a version that had one order for all loops.
-    """
+    """The stage was begun in the order of another loop, maybe by an older version."""
 
     loop: int
 
@@ -134,14 +131,15 @@ class StageOver(Message, frozen=True):
     """The stage has ended for all; ``stopped`` carries the reason of a stop.
 
     ``cut`` is the last committed one: it holds this end. ``tracked``: averaged objects are
-    those of this state from here on. ``state``: all tracked objects are, for one that was
-    in no round at the end.
+    those of this state from here on. ``state``: all tracked objects are, for one in no
+    round at the end; ``passed``: just now, for one that has had no work yet.
     """
 
     stopped: str | None = None
     cut: int = -1
     tracked: int | None = None
     state: int | None = None
+    passed: int | None = None
 
 
 class Tick(TrainerMessage, frozen=True):

@@ -33,7 +33,8 @@ def parse_pace(text: str) -> Pace:
         if field != "guards" and option_of(field) in given
     }
     for option in given:
-        reason = _REFUSED.get((name, option), f"{name} has no option {option}")
+        has = f"{name} has no option {option}; it has {', '.join(_options_of(kind))}"
+        reason = _REFUSED.get((name, option), has)
         raise UsageError(f"pace {text!r}: {reason}")
     if guards:
         fields["guards"] = Guards(**guards)  # type: ignore[arg-type]  # checked by it
@@ -75,6 +76,12 @@ _REFUSED = {
     ("local", "quorum"): "use diloco: diloco:20,lr=1,momentum=0 is local:20, and has one",
     ("ssp", "isolation"): "what ssp promises of reads, hogwild breaks: use async",
 }
+
+
+def _options_of(kind: type[Pace]) -> list[str]:
+    """All that may be said of a pace, its own first."""
+    own = [option_of(field) for field in kind.__struct_fields__ if field != "guards"]
+    return [*own, *(GUARD_OPTIONS if "guards" in kind.__struct_fields__ else ())]
 
 
 def _read_options(text: str, name: str, rest: str) -> dict[str, str | int | float]:

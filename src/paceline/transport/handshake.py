@@ -109,6 +109,11 @@ class Secret:
             keys = [bytes.fromhex(word) for word in words]
         except ValueError:
             keys = []
+        if not words:
+            raise UsageError(
+                f"{source}: expected a secret of {_DIGITS} hexadecimal digits, got "
+                "nothing; of a new run it is what `openssl rand -hex 32` prints"
+            )
         if not 1 <= len(keys) <= 2 or {len(key) for key in keys} != {SECRET_BYTES}:
             raise UsageError(
                 f"{source}: expected a secret of {_DIGITS} hexadecimal digits, and perhaps "

@@ -19,43 +19,28 @@ Waits: for the file system, and for matplotlib, which only drawing imports.
 import textwrap
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING
 
 from paceline.errors import UsageError
 from paceline.events import event_lines
 from paceline.watch.history import History, Mark, own_records, rates, read_history, smoothed
+from paceline.watch.pictures import COLORS, INK, MUTED, STYLE, import_pyplot, save
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Okabe and Ito (2008): told apart by everyone.
-COLORS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00")
 MOST_NAMES = 12  # trainers that are named in the picture
 MOST_METRICS = 36  # logged numbers that have a panel: more cannot be told apart
 MOST_LANES = 4  # lines of names above a panel
 LETTER = 0.0068  # width of one of them, as a share of the panel's
-INK, FAINT, DEATH, RETURN, CHANGE = "#222222", "#B8B8B8", "#C0392B", "#2E8B57", "#6A3D9A"
+DEATH, RETURN, CHANGE = "#d84315", "#2E8B57", "#6A3D9A"
 MARKS = {  # {kind: color, kind of line}
     "died": (DEATH, "-"),
     "came back": (RETURN, ":"),
     "pace": (CHANGE, "--"),
     "scaled": (CHANGE, "--"),
     "resumed": (INK, "--"),
-}
-STYLE = {
-    "font.size": 10.5,
-    "text.color": INK,
-    "axes.edgecolor": FAINT,
-    "axes.labelcolor": INK,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "axes.axisbelow": True,
-    "grid.color": "#ECECEC",
-    "xtick.color": "#666666",
-    "ytick.color": "#666666",
 }
 
 
@@ -74,7 +59,7 @@ def draw_run(events: Path, picture: Path, title: str) -> None:
     pyplot = import_pyplot()
     with pyplot.rc_context(STYLE):
         figure = compose(history, title)
-        figure.savefig(picture, dpi=140, facecolor="white")
+        save(figure, picture)
         pyplot.close(figure)
 
 
@@ -120,28 +105,10 @@ def compose(history: History, title: str) -> "Figure":
         xycoords="axes fraction",
         xytext=(0, 9),
         textcoords="offset points",
-        color="#666666",
+        color=MUTED,
     )
     figure.align_ylabels()
     return figure
-
-
-def import_pyplot() -> ModuleType:
-    """matplotlib, drawing into files.
-
-    Raises:
-        UsageError: it is not installed.
-    """
-    try:
-        import matplotlib as mpl  # noqa: PLC0415  (an extra: only drawing needs it)
-
-        mpl.use("agg")
-        import matplotlib.pyplot as plt  # noqa: PLC0415
-    except ImportError as error:
-        raise UsageError(
-            "drawing needs matplotlib; install it with: pip install 'paceline[plot]'"
-        ) from error
-    return plt
 
 
 def _headline(history: History) -> str:

@@ -120,5 +120,5 @@ def test_the_page_and_its_pictures_are_written(tmp_path: Path) -> None:
     assert main(flags) == 1
     (records / "dense-20260101-000000.json").write_text(json.dumps(record()))
     assert main(flags) == 0
-    assert "images/bench-dense.png" in (out / "benchmarks-results.md").read_text()
-    assert (out / "images" / "bench-dense.png").read_bytes().startswith(b"\x89PNG")
+    assert "images/bench-dense.svg" in (out / "benchmarks-results.md").read_text()
+    assert (out / "images" / "bench-dense.svg").read_bytes().startswith(b"<?xml")

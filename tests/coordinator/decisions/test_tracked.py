@@ -8,7 +8,16 @@ import pytest
 from paceline.config import Async, Sync
 from paceline.coordinator.durable.outcomes import CutBegun, StateKept, TimelineLeft
 from paceline.messages.shared import Done, Waiting
-from paceline.messages.trainer import AskLease, Granted, Leave, Save, Saved, TrackedKept
+from paceline.messages.trainer import (
+    AskLease,
+    BeginStage,
+    Granted,
+    Leave,
+    Save,
+    Saved,
+    StageOver,
+    TrackedKept,
+)
 from paceline.messages.watching import Exited, LauncherReport
 from tests.coordinator.conftest import STAGE
 
@@ -102,6 +111,24 @@ def test_who_enters_rounds_loads_the_state_of_the_last_one(pair: Any) -> None:
     lease = pair.lease("trainer-2")
     assert lease.tracked == 77
     assert lease.rounds == {0: 2}
+
+
+def test_a_newcomer_passes_an_ended_stage_with_the_state_of_now(make_job: Any) -> None:
+    job = make_job(pace=Async())
+    job.open("trainer-0", stage=TRACKED)
+    for _ in range(8):
+        job.finish("trainer-0", job.lease("trainer-0"))
+        keep(job, "trainer-0", 77, {})
+    second = msgspec.structs.replace(TRACKED, stage=1)
+    job.get("trainer-0", BeginStage(**job.who("trainer-0"), spec=second))
+    job.tick("trainer-0", job.lease("trainer-0", stage=1), 0, 0)
+    keep(job, "trainer-0", 78, {})
+
+    job.open("trainer-1", stage=TRACKED)
+    over = job.lease("trainer-1", stage=0)
+    assert isinstance(over, StageOver)
+    assert over.passed == 78
+    assert job.lease("trainer-0", stage=0).passed is None, "it was there"
 
 
 def test_a_round_counts_although_nobody_waits_for_its_answer_just_then(pair: Any) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from paceline.errors import UsageError
+from paceline.launch.job.environment import given_secret
 from paceline.launch.job.folder import RUNS, JobDir
 from paceline.launch.job.joining import JobDoor
 from paceline.launch.job.naming import ask_secret, named_job, pace_command, shown_name
@@ -70,3 +71,9 @@ def test_a_secret_that_the_environment_does_not_name_is_read(
     assert ask_secret({}) == secret
     with pytest.raises(UsageError, match="standard input: expected a secret of 64"):
         ask_secret({})
+
+
+def test_an_empty_file_of_the_secret_says_what_to_write(tmp_path: Path) -> None:
+    (path := tmp_path / "secret").write_text("\n")
+    with pytest.raises(UsageError, match=f"empty.*openssl rand -hex 32 > {path}"):
+        given_secret({"PACELINE_SECRET_FILE": str(path)})

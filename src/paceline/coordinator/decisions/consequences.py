@@ -32,7 +32,12 @@ from paceline.coordinator.decisions.rounds import (
     look_at_steps,
 )
 from paceline.coordinator.decisions.ticks import reply_ticked, ticked
-from paceline.coordinator.decisions.tracked import buffers_at_end, is_tracked, state_at_end
+from paceline.coordinator.decisions.tracked import (
+    buffers_at_end,
+    is_tracked,
+    state_at_end,
+    state_to_pass,
+)
 from paceline.coordinator.decisions.waits import wait_of
 from paceline.coordinator.durable import (
     KEPT_ROUNDS,
@@ -281,14 +286,13 @@ def _look_at_leases(book: Book) -> None:
         is_stopped = state.stopped is not None and is_stopped_before(state, message.stage)
         if message.stage < state.queue.stage or is_stopped:
             book.questions.leases.take(incarnation)
-            kept = buffers_at_end(book.durable, book.servers, message.stage)
+            comes = book, book.keeping, book.servers, incarnation, message.stage
             over = StageOver(
                 stopped=state.stopped,
                 cut=state.last_cut(),
-                tracked=kept,
-                state=state_at_end(
-                    book, book.keeping, book.servers, incarnation, message.stage
-                ),
+                tracked=buffers_at_end(state, book.servers, message.stage),
+                state=state_at_end(*comes),
+                passed=state_to_pass(*comes),
             )
             book.reply(parked.ticket, over)
             continue

@@ -145,6 +145,21 @@ def state_at_end(
     return state.tracked or servers.last_tracked() or None
 
 
+def state_to_pass(
+    page: Page, keeping: Keeping, servers: Reports, incarnation: int, stage: int
+) -> int | None:
+    """Which tracked state a newcomer loads at the end of a stage that was over before.
+
+    Its script runs on with what the job has by now; with work it loads a state anew.
+    """
+    state, spec = page.durable, page.durable.stages.get(stage)
+    if spec is None or not spec.is_training or not spec.tracked:
+        return None
+    if incarnation in keeping.entered:
+        return None
+    return state.tracked or servers.last_tracked() or None
+
+
 def tracked_kept(page: Page, keeping: Keeping, message: TrackedKept) -> None:
     """A trainer has kept its state at a server; as of other rounds it does not count."""
     incarnation = message.incarnation

@@ -151,6 +151,11 @@ def given_secret(environ: Mapping[str, str]) -> Secret | None:
         except UnicodeDecodeError as error:
             why = "expected letters and digits, as of `openssl rand -hex 32`"
             raise UsageError(f"{SECRET_FILE}: {path} is no text: {why}") from error
+        if not text.strip():
+            raise UsageError(
+                f"{SECRET_FILE}: {path} is empty: expected the run's secret; make one by "
+                f"`openssl rand -hex 32 > {path}`, and give all machines the same"
+            )
         return Secret.parse(text, path)
     text = environ.get(SECRET, "")
     return Secret.parse(text, SECRET) if text else None

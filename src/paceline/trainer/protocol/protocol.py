@@ -204,9 +204,7 @@ class TrainerProtocol:
         if isinstance(reply, StageOver):
             self.asking.stopped = reply.stopped
             self.behind.went_on_from(reply.cut)
-            keeper = min(self.servers)
-            yield from self.tracked.load(self.asking, keeper, reply.state)
-            yield from self.tracked.load_buffers(self.asking, keeper, reply.tracked)
+            yield from self.tracked.end_stage(self.asking, min(self.servers), reply)
             for part in self.parts.values():
                 yield from pull_part(self.asking, part, tuple(self.servers), 0)
             return Over(reply.stopped)

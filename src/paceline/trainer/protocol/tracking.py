@@ -8,7 +8,7 @@ from typing import final
 
 from paceline.messages.data import AskTracked, KeepTracked
 from paceline.messages.shared import AverageShare, Message, Waiting
-from paceline.messages.trainer import BuffersKept, Ticked, TrackedKept
+from paceline.messages.trainer import BuffersKept, StageOver, Ticked, TrackedKept
 from paceline.trainer.acts import Act, Asking
 from paceline.trainer.holdings import SharedPart
 
@@ -31,6 +31,7 @@ class Tracking:
         self._wants_buffers = False
         self._average: tuple[AverageShare, ...] = ()
         self._num_kept = 0
+        self._has_passed = False  # an ended loop: what was loaded there is loaded again
 
     @property
     def records(self) -> int:
@@ -92,8 +93,9 @@ class Tracking:
 
     def load(self, asking: Asking, server: str, wanted: int | None) -> Act[None]:
         """Load the state that ``server`` keeps, unless the objects are in it."""
-        if wanted is None or wanted == self.number:
+        if wanted is None or (wanted == self.number and not self._has_passed):
             return
+        self._has_passed = False
         self.moves += 1
         if wanted != 0:
             ask = AskTracked(**asking.who(), number=wanted)
@@ -102,7 +104,20 @@ class Tracking:
         self.loads += 1
         self._are_equal()
 
-    def load_buffers(self, asking: Asking, server: str, wanted: int | None) -> Act[None]:
+    def end_stage(self, asking: Asking, server: str, over: StageOver) -> Act[None]:
+        """Load what a stage has ended with, or what the job has by now, if it was over.
+
+        What a script does to its objects behind such a loop, as a scheduler's step, others
+        have done before: with work the state comes again.
+        """
+        if over.state is not None or over.passed is None:
+            yield from self.load(asking, server, over.state)
+        else:
+            yield from self.load(asking, server, over.passed)
+            self._has_passed = True
+        yield from self._load_buffers(asking, server, over.tracked)
+
+    def _load_buffers(self, asking: Asking, server: str, wanted: int | None) -> Act[None]:
         """Load averaged objects of the state that a stage has ended with."""
         if wanted is not None and wanted != self.number:
             self.moves += 1

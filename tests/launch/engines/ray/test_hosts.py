@@ -120,7 +120,7 @@ def begin(
 ) -> Iterator[Callable[..., Brought]]:
     of = "paceline.launch.engines.ray.hosts"
     for name in ("LOOK_EVERY_S", "DRAINS_EVERY_S", "PLACES_EVERY_S", "LEAVE_S"):
-        monkeypatch.setattr(f"{of}.{name}", 0.01)
+        monkeypatch.setattr(f"{of}.{name}", 0.01 if name != "LEAVE_S" else 0.5)
     made: list[Brought] = []
 
     def make(servers: int = 1) -> Brought:

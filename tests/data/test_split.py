@@ -66,7 +66,8 @@ def test_a_task_has_a_64th_of_the_batches_within_bounds(
 @pytest.mark.parametrize(
     ("field", "value", "text"),
     [
-        ("batch_size", 0, "batch_size must be a whole number >= 1, got 0"),
+        ("batch_size", 0, "batch_size is missing, or 0: .* batch_size=64"),
+        ("batch_size", -1, "batch_size must be a whole number >= 1, got -1"),
         ("batch_size", 2.5, "batch_size must be a whole number >= 1, got 2.5"),
         ("batch_size", True, "batch_size must be a whole number"),
         ("epochs", 0, "epochs must be a whole number >= 1, got 0"),

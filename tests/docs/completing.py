@@ -210,6 +210,12 @@ RUN: dict[str, Completed] = {  # {block: what completes it}
         "losses = iter([3.0, 5.0] * 5)\nvalidate = lambda model: next(losses)\n",
         "assert best_loss() == 3.0\n",
     ),
+    "docs/training-script.md: def seen():": Completed(
+        "import json\n"
+        "measured = iter([3.0, 5.0] * 5)\nvalidate = lambda model: next(measured)\n",
+        "assert seen() == [3.0, 5.0, 3.0, 5.0]\n"
+        "anew()\noptimizer = session.share(model, optimizer)\n",
+    ),
     "docs/training-script.md: session.track(scheduler=scheduler, scaler=sc": Completed(
         "scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 10)\n"
         'scaler = torch.amp.GradScaler("cpu")\n'

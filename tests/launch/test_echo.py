@@ -6,7 +6,14 @@ from pathlib import Path
 import pytest
 
 from paceline.errors import UsageError
-from paceline.launch.echo import LogEcho, echoed, require_roles
+from paceline.launch.echo import (
+    MOST_WARNINGS,
+    LogEcho,
+    Warned,
+    echoed,
+    require_roles,
+    warned,
+)
 from paceline.launch.job import LOG_PIECE_BYTES
 
 
@@ -76,3 +83,22 @@ def test_the_last_words_are_said_before_the_block_ends(
 def test_what_is_no_role_is_refused(name: str) -> None:
     with pytest.raises(UsageError, match="expected a role like trainer-0"):
         require_roles(["trainer-0", "server", name])
+
+
+def test_what_a_script_is_warned_of_is_said_once(
+    tmp_path: Path, said: list[str], write: Callable[[str, str], None]
+) -> None:
+    with warned(tmp_path, said.append):
+        for trainer in ("trainer-0", "trainer-1"):
+            write(trainer, "train.py:9: StepWarning: track: a OneCycleLR counts\n")
+            write(trainer, "  session.track(scheduler=scheduler)\n")
+            write(trainer, "train.py:12: UserWarning: of somebody else\n")
+            write(trainer, "train.py:14: StepWarning: step dropped: server-0 is lost\n")
+    assert said == ["trainer-0 is warned: track: a OneCycleLR counts"]
+
+
+def test_warnings_that_are_new_each_time_do_not_fill_the_terminal(said: list[str]) -> None:
+    picked = Warned(said.append)
+    for number in range(MOST_WARNINGS + 5):
+        picked.line(f"trainer-0 | x.py:1: StepWarning: number {number}")
+    assert len(said) == MOST_WARNINGS

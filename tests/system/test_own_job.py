@@ -69,7 +69,8 @@ def go_on(forks: ForkServer, folder: Path) -> str:
     assert result.summary.records == RECORDS
     told = (folder / "shown").read_text()
     assert re.search(
-        r"^goes on from checkpoint \d+ of \d{4}-\d\d-\d\d \d\d:\d\d:\d\d, \d+ records$",
+        r"^goes on from checkpoint \d+ of \d{4}-\d\d-\d\d \d\d:\d\d:\d\d, \d+ "
+        r"records, at sync$",
         told,
         re.MULTILINE,
     )
@@ -130,7 +131,7 @@ def test_a_run_tells_the_checkpoint_that_it_goes_on_from_and_what_it_passed_over
     taken = datetime.fromtimestamp(cut.created, tz=UTC).astimezone()
     assert told[place] == (
         f"goes on from checkpoint {cut.cut} of {taken:%Y-%m-%d %H:%M:%S}, "
-        f"{cut.records} records"
+        f"{cut.records} records, at sync"
     )
     assert told[place + 1].startswith("passed over: ")
     assert newest.name in told[place + 1]

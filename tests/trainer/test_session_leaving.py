@@ -295,13 +295,14 @@ def test_a_script_that_exits_with_a_code_has_failed(code: object, job: FakeJob) 
 
 def test_a_process_knows_its_batches_and_the_task_it_is_at(session: Session) -> None:
     model, optimizer = share_line(session)
-    assert session.membership.had() == (0, None)
+    assert session.membership.had() == (0, None, False)
     told = []
     for batch in session.batches(DATA, 2, shuffle=False, task_size=6):
         stepper(model, optimizer)(batch)
         told.append(session.membership.had())
-    assert [batches for batches, _ in told] == list(range(1, len(told) + 1))
-    assert [last for _, last in told] == [
+    assert [batches for batches, _, _ in told] == list(range(1, len(told) + 1))
+    assert [last for _, last, _ in told] == [
         (TaskKey(0, 0, task), batch) for task in (0, 1) for batch in (0, 1, 2)
     ]
-    assert session.membership.had() == (len(told), None)
+    assert not any(has_ended for _, _, has_ended in told)
+    assert session.membership.had() == (len(told), None, True)

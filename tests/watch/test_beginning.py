@@ -26,10 +26,10 @@ def _utc(monkeypatch: pytest.MonkeyPatch) -> None:
     time.tzset()
 
 
-def test_checkpoint_time_and_records_are_told_and_what_was_passed_over() -> None:
+def test_checkpoint_time_records_and_pace_are_told_and_what_was_passed_over() -> None:
     resumed = Resumed(12, 5120, 1764000000.0, ("cut-000013-t1: damaged",))
     assert shown(resumed, io.StringIO()) == (
-        "goes on from checkpoint 12 of 2025-11-24 16:00:00, 5,120 records\n"
+        "goes on from checkpoint 12 of 2025-11-24 16:00:00, 5,120 records, at sync\n"
         "passed over: cut-000013-t1: damaged\n"
     )
 
@@ -37,6 +37,15 @@ def test_checkpoint_time_and_records_are_told_and_what_was_passed_over() -> None
 def test_a_terminal_tells_it_above_the_bar_once() -> None:
     text = shown(Resumed(12, 5120, 1764000000.0, ()), Terminal())
     assert text.count("goes on from checkpoint 12") == 1
+
+
+def test_the_pace_is_the_one_that_the_job_was_changed_to() -> None:
+    output = io.StringIO()
+    show = open_show(output)
+    resumed = Resumed(12, 5120, 1764000000.0, ())
+    changed = msgspec.structs.replace(status(10), resumed=resumed, pace="ssp:3")
+    show.show(changed, 0, 0.0)
+    assert output.getvalue().endswith("5,120 records, at ssp:3\n")
 
 
 def test_a_job_without_a_checkpoint_begins_anew() -> None:

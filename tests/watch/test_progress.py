@@ -16,7 +16,7 @@ from paceline.watch.progress import (
     Lines,
     open_show,
 )
-from paceline.watch.pulse import Rate, one_line
+from paceline.watch.pulse import Rate, one_line, went_back
 
 
 def status(records: int, total: int = 20_000, state: str = "running") -> JobStatus:
@@ -87,6 +87,38 @@ def test_a_line_says_when_the_script_is_between_loops() -> None:
     assert one_line(between, 0.0, 0, 9.0).startswith(
         "9 s  20,000 of 20,000 records (100 %)  epoch 1  no loop is running  loss"
     )
+
+
+def on(timeline: int, cut: int, records: int) -> JobStatus:
+    return msgspec.structs.replace(status(records), timeline=timeline, cut=cut)
+
+
+@pytest.mark.parametrize(
+    ("now", "told"),
+    [
+        (on(1, 3, 4_000), "checkpoint 3: about 6,240 records are trained again"),
+        (on(1, 0, 0), "the beginning: about 10,240 records are trained again"),
+        (on(2, 0, 240), "checkpoint 0: about 10,000 records are trained again"),
+        (on(1, 3, 10_240), None),  # the pace has changed, or nothing was trained since
+        (on(0, 3, 10_000), None),  # a count that falls otherwise is no return
+    ],
+)
+def test_a_return_to_a_checkpoint_is_told_with_what_it_costs(
+    now: JobStatus, told: str | None
+) -> None:
+    expected = None if told is None else f"all go back to {told}"
+    assert went_back(on(0, 2, 10_240), now) == expected
+
+
+def test_a_return_is_said_once_and_before_the_line_with_fewer_records() -> None:
+    output = io.StringIO()
+    lines = Lines(output)
+    for second, seen in enumerate([on(4, 3, 10_240), *[on(5, 3, 4_000)] * 8]):
+        lines.show(seen, 0, float(second))
+    said = output.getvalue().splitlines()
+    assert said[0] == "all go back to checkpoint 3: about 6,240 records are trained again"
+    assert said[1].startswith("5 s  4,000 of 20,000 records")
+    assert len(said) == 2
 
 
 def test_the_rate_is_that_of_the_last_seconds() -> None:

@@ -22,7 +22,7 @@ from paceline.cli.options import (
 from paceline.cli.streams import unheeded
 from paceline.config import JobConfig, parse_pace, parse_trainers
 from paceline.errors import UsageError
-from paceline.launch.echo import echoed, require_roles
+from paceline.launch.echo import echoed, require_roles, warned
 from paceline.launch.hosts import Listening, require_shared
 from paceline.launch.job import (
     RUNS,
@@ -289,6 +289,7 @@ def _standing_beside(job: JobDir, show: Show, beside: RunBeside) -> Iterator[Non
             from paceline.dashboard import dashboard_beside  # noqa: PLC0415
 
             stack.enter_context(dashboard_beside(job, show.say))
+        stack.enter_context(warned(job.logs, show.say))
         if beside.tee:
             stack.enter_context(echoed(job.logs, beside.tee, show.say))
         yield

@@ -29,7 +29,7 @@ def default_task_size(records: int, batch_size: int) -> int:
     Raises:
         UsageError: ``batch_size`` is not a whole number >= 1.
     """
-    _check_whole("batch_size", batch_size, 1)
+    _check_batch_size(batch_size)
     batches = -(-records // batch_size)
     return batch_size * min(max(batches // _TASKS_PER_EPOCH, 1), _MAX_BATCHES_PER_TASK)
 
@@ -59,7 +59,7 @@ def check_stage(spec: StageSpec) -> None:
         UsageError: a size, the number of epochs or the seed is out of range, or the data
             set is empty; the message names the argument of `Session.batches`.
     """
-    _check_whole("batch_size", spec.batch_size, 1)
+    _check_batch_size(spec.batch_size)
     _check_whole("epochs", spec.epochs, 1)
     _check_whole("task_size", spec.task_size, 1)
     _check_whole("seed", spec.seed, -_INT64_MAX)
@@ -73,6 +73,15 @@ def check_stage(spec: StageSpec) -> None:
             f"batches: task_size must be a multiple of batch_size, got {spec.task_size} "
             f"and {spec.batch_size}; try {down or spec.batch_size}"
         )
+
+
+def _check_batch_size(value: object) -> None:
+    if value == 0 and value is not False:
+        raise UsageError(
+            "batches: batch_size is missing, or 0: say how many records a batch has, "
+            "as in session.batches(dataset, batch_size=64)"
+        )
+    _check_whole("batch_size", value, 1)
 
 
 def _check_whole(name: str, value: object, least: int) -> None:

@@ -1,5 +1,7 @@
 """What roles write to their logs, said while the run goes on: ``--tee trainer-0``.
 
+And what paceline warns the script of, in the trainers' logs: that is said of every run.
+
 Waits: for the disk. `look` is for one thread, which may be another than the launcher's.
 """
 
@@ -13,7 +15,10 @@ from paceline.launch.job import LOG_PIECE_BYTES, log_kind, log_sizes, read_log
 from paceline.timing import Repeating
 
 LOOK_EVERY_S = 0.2
+WARNINGS_EVERY_S = 1.0
 STOP_S = 10.0
+MOST_WARNINGS = 20  # of a run; the logs have all
+_WARNING = "StepWarning: "
 _KINDS = ("trainer", "server", "coordinator", "forkserver")
 
 
@@ -31,8 +36,20 @@ def require_roles(names: Sequence[str]) -> None:
 @contextmanager
 def echoed(logs: Path, names: Sequence[str], say: Callable[[str], None]) -> Iterator[None]:
     """Say what these roles write from now on, until the block ends, by a thread."""
-    echo = LogEcho(logs, names, say)
-    repeating = Repeating("echo", LOOK_EVERY_S, echo.look)
+    with _looked_at(LogEcho(logs, names, say), LOOK_EVERY_S):
+        yield
+
+
+@contextmanager
+def warned(logs: Path, say: Callable[[str], None]) -> Iterator[None]:
+    """Say once what trainers are warned of from now on, until the block ends."""
+    with _looked_at(LogEcho(logs, ["trainer"], Warned(say).line), WARNINGS_EVERY_S):
+        yield
+
+
+@contextmanager
+def _looked_at(echo: "LogEcho", every_s: float) -> Iterator[None]:
+    repeating = Repeating("echo", every_s, echo.look)
     repeating.start()
     try:
         yield
@@ -40,6 +57,27 @@ def echoed(logs: Path, names: Sequence[str], say: Callable[[str], None]) -> Iter
         repeating.stop(STOP_S)
         echo.look()
         echo.end()
+
+
+@final
+class Warned:
+    """Picks the warnings of paceline from lines of logs, each text once.
+
+    A step that is dropped is no news: all have gone back to a checkpoint, which is said.
+    """
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self._say = say
+        self._told: set[str] = set()
+
+    def line(self, line: str) -> None:
+        """Take a line as `LogEcho` says it, behind the name of its role."""
+        _, is_warning, text = line.partition(_WARNING)
+        if not is_warning or text.startswith("step dropped"):
+            return
+        if text not in self._told and len(self._told) < MOST_WARNINGS:
+            self._told.add(text)
+            self._say(f"{line.partition(' | ')[0]} is warned: {text}")
 
 
 @final

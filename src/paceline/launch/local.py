@@ -314,7 +314,8 @@ def _servers(config: JobConfig) -> list[str]:
 def describe_run(run: LocalRun, here: Path) -> str:
     """A run in a line, as it begins: where it lies, and how many are to do what.
 
-    A job folder below the working folder ``here`` is named as seen from it.
+    A job folder below the working folder ``here`` is named as seen from it. Of a resumed
+    job the coordinator alone knows the pace, which may have been changed.
     """
     config, path = run.config, run.job.path
     folder = path.relative_to(here) if path.is_relative_to(here) else path
@@ -327,7 +328,7 @@ def describe_run(run: LocalRun, here: Path) -> str:
         *(["resumed"] if run.is_resumed else []),
         trainers,
         _count(config.servers, "server"),
-        str(config.pace),
+        *([] if run.is_resumed else [str(config.pace)]),
         *([f"checkpoints in {config.checkpoints}"] if config.checkpoints else []),
     ]
     return ", ".join(pieces)

@@ -48,8 +48,8 @@ _WHO_IS_THERE = AskPeers(incarnation=0, timeline=0)  # any question makes one jo
 
 _log = logging.getLogger("paceline.trainer")
 
-Had = tuple[int, tuple[TaskKey, int] | None]
-"""How many batches of its loop, and the last of them."""
+Had = tuple[int, tuple[TaskKey, int] | None, bool]
+"""How many batches of its loop, the last of them, and whether a loop has ended."""
 
 
 @final
@@ -167,8 +167,9 @@ class Membership:
         return self._protocol.must_begin_again
 
     def had(self) -> Had:
-        """Batches that this process has had, and the last of them, within its loop."""
-        return self._protocol.behind.batches, self._protocol.behind.last
+        """Batches that this process has had, the last of them within its loop; `Had`."""
+        behind = self._protocol.behind
+        return behind.batches, behind.last, self.calls.has_ended
 
     def is_idle(self) -> bool:
         """Whether nothing of the job is held here: nothing is open, nothing is asked."""

@@ -19,7 +19,14 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from paceline.messages.watching import JobStatus, Resumed, Trouble
-from paceline.watch.pulse import Rate, describe, describe_records, one_line, worked_off
+from paceline.watch.pulse import (
+    Rate,
+    describe,
+    describe_records,
+    one_line,
+    went_back,
+    worked_off,
+)
 
 LINE_EVERY_S = 5.0
 CELL_EVERY_S = 0.5
@@ -28,30 +35,34 @@ CELL_LINES_AT_ONCE = 20
 AGAIN_S = 10.0  # what lasts is said again
 
 
-def _first_line(resumed: Resumed) -> str:
+def _first_line(resumed: Resumed, pace: str) -> str:
     if resumed.cut is None:
         return "goes on without a checkpoint: none is there, so the job begins anew"
     moment = datetime.fromtimestamp(resumed.created, tz=UTC).astimezone()
     return (
         f"goes on from checkpoint {resumed.cut} of {moment:%Y-%m-%d %H:%M:%S}, "
-        f"{resumed.records:,} records"
+        f"{resumed.records:,} records, at {pace}"
     )
 
 
 class Show(ABC):
-    """Shows how a job goes on, and at first where it went on, and what it passed over."""
+    """Shows how a job goes on, and where from: at first, and after a loss."""
 
     def __init__(self) -> None:
         self._rate = Rate()
         self._is_begun = False  # where the job went on is told
+        self._before: JobStatus | None = None
 
     def show(self, status: JobStatus, restarts: int, now: float) -> None:
         """Show a status; called several times a second."""
         if not self._is_begun and status.resumed is not None:
             self._is_begun = True
-            self.say(_first_line(status.resumed))
+            self.say(_first_line(status.resumed, status.pace))
             for why in status.resumed.passed_over:
                 self.say(f"passed over: {why}")
+        before, self._before = self._before, status
+        if before is not None and (back := went_back(before, status)) is not None:
+            self.say(back)
         self._rate.note(status, now)
         self._draw(status, restarts, now)
 

@@ -63,6 +63,19 @@ class Rate:
         return (last - first) / (last_s - first_s) if last_s > first_s else 0.0
 
 
+def went_back(before: JobStatus, now: JobStatus) -> str | None:
+    """What to say where all have gone back to a checkpoint since ``before``; else None.
+
+    Records that were counted between the two are not known, so it is about how many. A
+    changed pace leaves a timeline, too, and no record is trained again.
+    """
+    again = before.records - now.records
+    if now.timeline <= before.timeline or again <= 0:
+        return None
+    place = f"checkpoint {now.cut}" if now.records else "the beginning"
+    return f"all go back to {place}: about {again:,} records are trained again"
+
+
 def describe(
     status: JobStatus, rate: float, restarts: int, stands_s: float = 0.0
 ) -> list[str]:

@@ -35,6 +35,8 @@ def test_it_has_the_options_of_the_command_but_those_for_other_machines() -> Non
     )
     with pytest.raises(paceline.UsageError, match=r"got \['trainer'\]"):
         run(__file__, trainer=2)  # type: ignore[call-arg]  # misspelt
+    with pytest.raises(paceline.UsageError, match=r"is called with is args=\[\.\.\.\]"):
+        run(__file__, kwargs={"epochs": 1})  # type: ignore[call-arg]  # as of a function
 
 
 @pytest.mark.usefixtures("runs")

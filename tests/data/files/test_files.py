@@ -100,13 +100,24 @@ def test_other_file_systems_are_reached_by_their_protocol(
     ("path", "text"),
     [
         ("missing.txt", "missing.txt: there is no such file"),
-        ("*.none", r"\*.none: no file matches; expected at least one"),
+        ("*.none", r"\*.none: no file matches in /.*; expected at least one"),
         ("", "expected a file, got a folder; name its files, as in .*/\\*"),
     ],
 )
 def test_what_is_no_file_is_refused_by_name(tmp_path: Path, path: str, text: str) -> None:
     with pytest.raises(UsageError, match=text):
         find_files(f"{tmp_path}/{path}")
+
+
+def test_a_pattern_that_nothing_matches_is_told_with_the_folder_looked_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UsageError) as told:
+        find_files("in*/nosuch-*.csv")
+    assert str(told.value) == (
+        f"in*/nosuch-*.csv: no file matches in {tmp_path}; expected at least one"
+    )
 
 
 def test_no_path_and_an_unknown_protocol_are_refused() -> None:

@@ -39,6 +39,19 @@ def test_a_bug_before_the_loop_ends_the_job() -> None:
     assert "ended outside of a loop as trainer-0 had before" in second
 
 
+def test_who_met_nothing_but_ended_loops_is_told_that_they_yield_no_batches() -> None:
+    behind = at(None, 0, is_behind=True)
+    _, second = told(behind, behind)
+    assert second is not None
+    assert second.endswith(
+        "after 0 batches of its own; loops that have ended yield no batches when a script "
+        "begins again: do nothing behind a loop that gave none (docs/training-script.md)"
+    )
+    for other in (at(None, 0), at(None, 60, is_behind=True)):
+        _, second = told(other, other)
+        assert "loops that have ended" not in (second or "loops that have ended")
+
+
 def test_a_record_that_follows_its_task_does_not() -> None:
     assert told(at("task 3", 40), at("task 3", 1), at("task 3", 1)) == [None] * 3
 

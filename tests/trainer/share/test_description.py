@@ -70,7 +70,7 @@ def stepped(model: nn.Module) -> torch.optim.Optimizer:
         (lambda m: torch.optim.SGD([m.bias], lr=0.1), "'weight' .* in no parameter group"),
         (
             lambda m: torch.optim.SGD([*m.parameters(), nn.Parameter(torch.ones(3))]),
-            r"shape \(3,\) that is not in the model",
+            r"shape \(3,\) that is not in the model: it was made for other",
         ),
         (stepped, "has stepped already"),
     ],

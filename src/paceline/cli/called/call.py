@@ -133,7 +133,10 @@ def _asked(script: UserScript, options: RunOptions) -> RunAsked:
         raise UsageError(f"paceline.run: expected a pace, as 'ssp:3', got pace={pace!r}")
     unknown = sorted(set(options) - set(RunOptions.__annotations__))
     if unknown:
-        raise UsageError(f"paceline.run: expected options of paceline run, got {unknown}")
+        raise UsageError(
+            f"paceline.run: expected options of paceline run, got {unknown}; what the "
+            f"script or function is called with is args=[...]"
+        )
     job_dir = options.get("job_dir")
     goal = Goal(
         None if job_dir is None else Path(job_dir),

@@ -202,7 +202,12 @@ def _find(url: str, options: Options) -> list[DataFile]:
             ]
             matched = [about for about in entries if about["type"] == "file"]
             if not matched:
-                raise UsageError(f"{url}: no file matches; expected at least one")
+                folder = PurePosixPath(path)
+                while glob.has_magic(str(folder)):
+                    folder = folder.parent
+                raise UsageError(
+                    f"{url}: no file matches in {folder}; expected at least one"
+                )
         else:
             matched = [fs.info(path)]
     except FileNotFoundError as error:

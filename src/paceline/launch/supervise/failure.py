@@ -27,6 +27,10 @@ import msgspec
 from paceline.errors import PacelineError, spelt_out
 from paceline.ids import TaskKey
 
+_BEGUN_AGAIN = (
+    "; loops that have ended yield no batches when a script begins again: do nothing "
+    "behind a loop that gave none (docs/training-script.md)"
+)
 _OURS = str(Path(__file__).parents[1])
 _ELSEWHERE = (_OURS, sysconfig.get_path("stdlib"), "-packages/", "<frozen ")
 
@@ -38,7 +42,8 @@ class Failure(msgspec.Struct, frozen=True):
     ``kind`` is its class, ``text`` its class and what it says, in one line, ``place`` the
     line of the script: ``train.py:60``. The process had been given ``batches``, the last
     one was ``batch`` of ``task``, if the loop was not over. ``is_own``: the script's doing,
-    as far as one can tell: neither the operating system's nor the job's.
+    as far as one can tell: neither the operating system's nor the job's. ``is_behind``: a
+    loop had come to its end in this process.
     """
 
     kind: str
@@ -48,15 +53,22 @@ class Failure(msgspec.Struct, frozen=True):
     task: str | None
     batch: int
     is_own: bool
+    is_behind: bool = False
 
     def __str__(self) -> str:
         return f"{self.text}, at {self.place}, after {self.batches:,} batches"
 
 
 def failure_of(
-    error: BaseException, batches: int, last: tuple[TaskKey, int] | None
+    error: BaseException,
+    batches: int,
+    last: tuple[TaskKey, int] | None,
+    is_behind: bool = False,
 ) -> Failure:
-    """What is told of an exception that came after so many batches, at the last of them."""
+    """What is told of an exception that came after so many batches, at the last of them.
+
+    ``is_behind``: some loop had ended.
+    """
     kind = type(error)
     task, batch = (None, 0) if last is None else (str(last[0]), last[1])
     said = (str(error).strip().splitlines() or [""])[0]
@@ -68,6 +80,7 @@ def failure_of(
         task=task,
         batch=batch,
         is_own=not isinstance(error, OSError | PacelineError | KeyboardInterrupt),
+        is_behind=is_behind,
     )
 
 
@@ -143,7 +156,8 @@ class Failures:
             return None
         who = "it" if before.role == role else before.role
         where = "with other data" if failure.task is not None else "outside of a loop"
-        return f"{role} ended {where} as {who} had before: {failure} of its own"
+        hint = _BEGUN_AGAIN if failure.is_behind and not failure.batches else ""
+        return f"{role} ended {where} as {who} had before: {failure} of its own{hint}"
 
     def told(self) -> list[str]:
         """One sentence for each trainer whose script has failed."""

@@ -64,6 +64,7 @@ class Calls:
         """
         self.open_call: str | None = None  # that is under way; None between them
         self.loop: Generator[Any, None, None] | None = None  # the user's, if it is open
+        self.has_ended = False  # some loop has, and was not left early
         self.is_closed = False  # the session is over
         self.has_failed = False  # the script has: then it goes on nowhere
         self.locks: list[object] = []  # open blocks under locks, the outermost first
@@ -189,6 +190,7 @@ class Calls:
             except ValueError:  # it is collected while `Session.close` closes ``batches``
                 if inspect.getgeneratorstate(batches) != inspect.GEN_RUNNING:
                     raise
+        self.has_ended = True
 
     @contextmanager
     def calling(self, call: str) -> Iterator[None]:

@@ -180,7 +180,9 @@ def _groups(
             if parameter.requires_grad and parameter not in names:
                 raise UsageError(
                     f"share: parameter group {index} of the optimizer has a parameter of "
-                    f"shape {tuple(parameter.shape)} that is not in the model"
+                    f"shape {tuple(parameter.shape)} that is not in the model: it was made "
+                    f"for other parameters; make the model first, then the optimizer, from "
+                    f"model.parameters()"
                 )
             group_of[parameter] = index
     return group_of

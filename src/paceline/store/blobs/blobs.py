@@ -82,8 +82,8 @@ class BlobStore:
     ) -> None:
         """Look at a local folder, made when first written to, or any fsspec URL.
 
-        ``is_begun``: the folder is there. If it is removed it is not made again, and nothing
-        is written until somebody makes one of its name; whose that is, only claims tell.
+        ``is_begun``: the folder is there. If it is removed it is not made again, and
+        nothing is written until somebody makes one of its name; whose, only claims tell.
 
         Raises:
             UsageError: nothing that is installed knows this kind of URL.

@@ -122,7 +122,7 @@ class Parking(Generic[KeyT, QuestionT]):
         ]
 
     def who_waits(self, now: float) -> set[Any]:
-        """Who waits, parked just now or put off and about to ask again; not to be changed."""
+        """Who waits, parked just now or about to ask again; not to be changed."""
         if self._found is None or self._found[0] != now:  # putting off changes nothing
             put_off = (who for who in self._put_off if self._waits(who, now))
             self._found = now, {*map(self._who, self._parked), *put_off}

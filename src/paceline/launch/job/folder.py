@@ -207,7 +207,8 @@ class JobDir:
         """
         self._check_names(script)
         self.read_config()
-        self._check_journal()
+        again = resume_command(self.path, script, arguments, config.plugins)
+        self._check_journal(again)
         require_space(self.path)
         self._forget_last_run(say)
         remove_secret(self.secret)
@@ -245,7 +246,7 @@ class JobDir:
         require_files(self.logs.glob("*.log"))
         require_files(self.logs.glob("*.failure.json"))
 
-    def _check_journal(self) -> None:
+    def _check_journal(self, again: str) -> None:
         """Refuse a journal that this version cannot read, with the way around it."""
         written = _read(self.config, _Written)
         assert written is not None, "it was read a moment ago"
@@ -253,13 +254,13 @@ class JobDir:
             return
         away = self.path / f"journal-format-{written.journal_format}"
         quoted = [shlex.quote(str(path)) for path in (away, self.journal)]
-        then = "\n" if written.script.endswith(")") else " && "  # Python behind a shell
+        then = "\n" if again.startswith("paceline.run(") else " && "  # no shell's
         raise UsageError(
             f"{self.journal} is of format {written.journal_format}, and this paceline "
             f"reads format {FORMAT}: resume with the version that wrote it, or go on from "
             f"the last checkpoint, which trains again what came behind it:\n"
             f"mkdir {quoted[0]} && mv {quoted[1]}* {quoted[0]}{then}"
-            f"{self.resume_command()}"
+            f"{again}"
         )
 
     def read_config(self) -> JobConfig:

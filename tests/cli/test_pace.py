@@ -90,3 +90,11 @@ def test_a_folder_without_a_running_job_is_wrong_usage(
     JobDir(tmp_path / "job").claim(JobConfig(run="r"), "train.py")
     assert exit_code(monkeypatch, "pace", tmp_path / "job", "ssp:5") == 2
     assert "holds no job that runs" in capsys.readouterr().err
+
+
+def test_a_pace_in_front_of_the_folder_is_told_where_it_belongs(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert exit_code(monkeypatch, "pace", "async", "runs/mine") == 2
+    said = capsys.readouterr().err
+    assert "the job folder comes first, as in paceline pace runs/mine ssp:5" in said

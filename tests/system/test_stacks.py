@@ -56,6 +56,10 @@ def section(told: str, role: str) -> str:
     return found
 
 
+def process_of(told: str, role: str) -> int:
+    return int(section(told, role).partition("process ")[2].partition(",")[0])
+
+
 def test_each_role_tells_where_it_stands_and_goes_on(job: JobDir) -> None:
     until(lambda: is_running(job) and "stands_still (" in stacks(job.path, "trainer"))
     told = ""
@@ -73,10 +77,14 @@ def test_each_role_tells_where_it_stands_and_goes_on(job: JobDir) -> None:
     assert "run_server" in section(told, "server-0")
     assert "run_coordinator" in section(told, "coordinator")
 
-    pid = int(section(told, standing).partition("process ")[2].partition(",")[0])
+    pid = process_of(told, standing)
     os.kill(pid, signal.SIGSTOP)
     said = stacks(job.path, standing)
     os.kill(pid, signal.SIGCONT)
     assert "has not answered within 5 s" in said
     # Nobody died of it.
+    until(lambda: f"{standing}, process {pid}," in stacks(job.path, standing))
+
+    # Nor of a new coordinator, which hears who is where.
+    os.kill(process_of(told, "coordinator"), signal.SIGKILL)
     until(lambda: f"{standing}, process {pid}," in stacks(job.path, standing))

@@ -61,7 +61,11 @@ def pace(
     if pace is None:  # there is one word, and it is the pace
         wanted, folder = parse_pace(job_dir), None
     else:
-        wanted, folder = parse_pace(pace), Path(job_dir)
+        try:
+            wanted, folder = parse_pace(pace), Path(job_dir)
+        except UsageError as error:
+            order = "the job folder comes first, as in paceline pace runs/mine ssp:5"
+            raise UsageError(f"{error}; {order}") from None
     job = job_said(folder, join, find_running, is_plain=plain)
     message = ChangePace(pace=wanted, part=part or "")
     call_until_done(job, message, SystemClock(), _tell)

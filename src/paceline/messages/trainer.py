@@ -200,7 +200,8 @@ class Beat(TrainerMessage, frozen=True):
     ``evaluated`` counts batches that needed no step: progress that no tick tells.
     ``bounded_clock`` is what a `Tick` says, where a pace bounds it. ``unreached`` are
     servers to which no connection can be made, of those that it waits for. ``spent``: what
-    its time went into so far, since its process has joined.
+    its time went into so far, since its process has joined. ``pid`` and ``host`` are where
+    it is, as `JoinTrainer` says: a coordinator that has come back was not told.
     """
 
     clock: int
@@ -210,6 +211,8 @@ class Beat(TrainerMessage, frozen=True):
     bounded_clock: TrainerClock | None = None
     unreached: tuple[str, ...] = ()
     spent: SpentTime | None = None
+    pid: int = 0
+    host: str = ""
 
 
 class Beaten(Message, frozen=True):

@@ -116,8 +116,8 @@ class Asking:
 
     def __init__(self, patience_s: float) -> None:
         """Not yet a member; the coordinator may be away for ``patience_s``."""
-        self.incarnation = 0
-        self.timeline = 0
+        self.incarnation = self.timeline = self.pid = 0
+        self.host = ""  # where its process is; told when it joins
         self.clock = 0  # pushes that are acknowledged
         self.bounded_clock: TrainerClock | None = None  # steps, where a pace bounds them
         self.stopped: str | None = None
@@ -339,6 +339,8 @@ class Asking:
             wait=wait,
             bounded_clock=self.bounded_clock,
             unreached=self.unreached,
+            pid=self.pid,
+            host=self.host,
         )
 
     def take_spent(self) -> SpentTime | None:

@@ -205,18 +205,23 @@ class Heartbeat:
     ) -> None:
         """Beat after ``beat_s`` of silence; tell of the link's door."""
         self._driver, self._link, self._clock = driver, link, clock
-        self._beat_s = beat_s
+        self._beat_s, self._met = beat_s, driver.times_met
         self._told_s = self._told_door_s = clock.now_s()
 
     def beat_if_due(self) -> bool:
-        """Beat if the loop has been silent; false if it has not, or nobody answered."""
-        if self._clock.now_s() - self._driver.asked_s < self._beat_s:
+        """Beat if the loop has been silent; false if it has not, or nobody answered.
+
+        Also over a new connection: behind it may be a coordinator that knows little.
+        """
+        met, silent_s = self._driver.times_met, self._clock.now_s() - self._driver.asked_s
+        if silent_s < self._beat_s and met == self._met:
             return False
         try:
             self._driver.beat()
         except TransportError as error:
             _log.debug("no answer to a beat: %s", error)
             return False
+        self._met = met
         return True
 
     def look(self) -> None:

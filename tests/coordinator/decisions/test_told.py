@@ -36,6 +36,22 @@ def test_what_a_trainers_time_went_into_comes_with_ticks_and_beats() -> None:
     assert stands(job, "trainer-0").spent == more
 
 
+def test_a_coordinator_that_has_come_back_learns_by_a_beat_where_a_trainer_is() -> None:
+    job = Job(pace=Async())
+    job.open("trainer-0")
+    before = stands(job, "trainer-0")
+    job.restart()
+    job.serve()
+    at = {"pid": before.pid, "host": before.host}
+    job.get("trainer-0", Beat(**job.who("trainer-0"), clock=1, state="training", **at))
+    after = stands(job, "trainer-0")
+    assert (after.pid, after.host, after.state) == (before.pid, before.host, "training")
+    assert after.pid
+
+    job.get("trainer-0", Beat(**job.who("trainer-0"), clock=1))
+    assert stands(job, "trainer-0").pid == before.pid
+
+
 def test_a_servers_load_is_as_it_was_told_last() -> None:
     job = Job(pace=Async())
     job.open("trainer-0")

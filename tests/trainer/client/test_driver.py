@@ -219,6 +219,23 @@ def test_the_heartbeat_beats_only_when_the_loop_is_silent(
     assert (beat.state, beat.incarnation) == ("training", 1)
 
 
+def test_who_has_connected_anew_says_where_it_is_although_its_loop_talks(
+    job: FakeJob, driver: Driver
+) -> None:
+    asking = driver._protocol.asking
+    asking.pid, asking.host = 7, "here"
+    heartbeat = Heartbeat(driver, job.clock, 1.0)
+    driver.run(ask(QUESTION))
+    assert not heartbeat.beat_if_due()
+    for connection in list(driver._courier._connections.values()):
+        driver._courier.drop(COORDINATOR, connection)
+    driver.run(ask(QUESTION))
+    assert heartbeat.beat_if_due()
+    [beat] = job.of(Beat)
+    assert (beat.pid, beat.host) == (7, "here")
+    assert not heartbeat.beat_if_due()
+
+
 def test_what_time_went_into_goes_along_with_one_tick(job: FakeJob, driver: Driver) -> None:
     driver.stopwatch.begin()
     job.clock.advance(0.5)

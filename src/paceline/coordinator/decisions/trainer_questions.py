@@ -264,6 +264,8 @@ def _beat(book: Book, _: Asker, message: Beat) -> Message:
         book.clocks.tell(message.incarnation, message.bounded_clock, state.queue)
     info.clock = max(info.clock, message.clock)
     info.state = message.state or info.state
+    if message.pid:
+        info.pid, info.host = message.pid, message.host
     info.wait, info.wait_s = message.wait, book.now
     info.note_spent(message.spent)
     reached = {s: state.servers[s] for s in message.unreached if s in state.servers}

@@ -31,6 +31,7 @@ class Courier:
         self._addresses: dict[str, str] = {}  # {role: where that connection was made to}
         self._connects: dict[str, threading.Lock] = {}  # {role: who connects to it}
         self._is_closed = False
+        self.times_met = 0  # connections to the coordinator
         self.doors: Courier | None = None  # the way to other trainers, once there is one
 
     def reach(self, role: str, address: str, incarnation: int) -> Connection:
@@ -51,6 +52,7 @@ class Courier:
                 return connection
             if role == COORDINATOR:
                 connection = self._connect_coordinator(incarnation)
+                self.times_met += 1
             else:
                 connection = self._connect_server(address, incarnation)
             with self._lock:

@@ -34,7 +34,7 @@ from paceline.failpoints import armed, failpoint
 from paceline.ids import COORDINATOR
 from paceline.messages.data import Push, Pushed
 from paceline.messages.shared import Message
-from paceline.messages.trainer import Beat, Beaten, Computed, Tick
+from paceline.messages.trainer import Beaten, Computed, Tick
 from paceline.timing import Clock, Deadline
 from paceline.trainer.acts import (
     Act,
@@ -231,20 +231,20 @@ class Driver:
         """
         protocol = self._protocol
         is_training = protocol.stage is None or protocol.stage.is_training
-        beat = Beat(
-            incarnation=protocol.incarnation,
-            timeline=protocol.timeline,
-            clock=protocol.asking.clock,
+        beat = msgspec.structs.replace(
+            protocol.asking.beat(self.waits.current()),
             state="training" if is_training else "evaluating",
-            wait=self.waits.current(),
             evaluated=protocol.evaluation.evaluated,
-            bounded_clock=protocol.asking.bounded_clock,
-            unreached=protocol.asking.unreached,
             spent=self.stopwatch.spent(),
         )
         answer = self._call(COORDINATOR, beat, self._timeout_s)
         protocol.asking.pauses |= isinstance(answer, Beaten) and answer.pauses
         self.asked_s = self.clock.now_s()
+
+    @property
+    def times_met(self) -> int:
+        """How often the coordinator has been connected to."""
+        return self._courier.times_met
 
     def close(self) -> None:
         """End a pause of the acting thread; close the connections."""

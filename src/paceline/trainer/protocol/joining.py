@@ -39,6 +39,7 @@ def join_job(asking: Asking, trainer: str, pid: int, host: str) -> Act[Joined]:
     Raises:
         Refused: the coordinator does not want this trainer.
     """
+    asking.pid, asking.host = pid, host
     while True:
         reply = yield from asking.insist(
             JoinTrainer(trainer=trainer, pid=pid, host=host, previous=asking.incarnation)

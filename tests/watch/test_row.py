@@ -38,7 +38,9 @@ def test_who_is_waited_for_is_told_in_the_list_already() -> None:
 
     row = running_row(ROW, msgspec.structs.replace(job, processes=(late,)), None)
 
-    assert row.note == "trainer-2 is waited for by trainer-0 (round), for 12 s"
+    assert (
+        row.note == "trainer-2 is waited for (round) by trainer-0, the longest since 12 s"
+    )
 
 
 def test_what_a_pace_change_waits_for_is_told() -> None:

@@ -16,6 +16,7 @@ from typing import NamedTuple, final
 from paceline.messages.shared import StageKind
 from paceline.messages.waits import MOST_NAMED, Wait, listed
 from paceline.messages.watching import JobStatus, ProcessStatus
+from paceline.timing import in_words
 
 SPAN_S = 5.0
 MOST_SEEN = 2400  # counts within a span
@@ -175,6 +176,13 @@ class WaitedFor(NamedTuple):
     role: str  # empty: nobody knows whom
     by: tuple[str, ...]
     longest: Wait
+
+    def described(self, most: int = MOST_NAMED) -> str:
+        """In a line, so many of those who wait by name."""
+        whom = f"{self.role} is waited for" if self.role else "waiting"
+        by = listed(self.by[:most], len(self.by))
+        lasts = in_words(self.longest.since_s)
+        return f"{whom} ({self.longest.kind}) by {by}, the longest since {lasts}"
 
 
 def waited_for(

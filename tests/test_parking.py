@@ -161,3 +161,56 @@ def test_nothing_is_left_of_those_who_were_put_off_and_never_came_back() -> None
         parking.park(key, Parked(0, "trainer", Done(), until_s=now + 1.0, since_s=now))
         parking.put_off(key, WAIT, now + 1.0)
     assert len(vars(parking)["_put_off"]) == 1
+
+
+def test_who_waits_is_found_once_a_moment_and_putting_off_changes_nothing() -> None:
+    parking: Questions = Parking()
+    parking.park(1, question(1))
+    found = parking.who_waits(1.0)
+    assert parking.who_waits(1.0) is found
+    parking.put_off(1, WAIT, 1.0)
+    assert parking.who_waits(1.0) is found
+    assert found == {1}
+    assert parking.who_waits(1.0 + AGAIN_S) == {1}
+    assert parking.who_waits(1.5 + AGAIN_S) == set(), "it has not asked again"
+
+
+def test_who_comes_or_goes_is_known_at_the_same_moment() -> None:
+    parking: Questions = Parking()
+    assert parking.who_waits(1.0) == set()
+    for key in (1, 2, 3):
+        parking.park(key, question(key))
+    assert parking.who_waits(1.0) == {1, 2, 3}
+    parking.put_off(1, WAIT, 1.0)
+    parking.take(1)
+    parking.take(2)
+    assert parking.who_waits(1.0) == {3}
+    parking.take_all()
+    assert parking.who_waits(1.0) == set()
+
+
+changes = st.tuples(
+    st.sampled_from(["park", "put off", "take", "take all"]),
+    st.tuples(st.integers(0, 2), st.sampled_from("ab")),  # who asks, and for what
+    st.sampled_from([0.0, 0.0, 1.0, AGAIN_S]),  # after so many seconds
+)
+
+
+@given(st.lists(changes, max_size=40))
+def test_who_waits_is_never_a_stale_answer(
+    events: list[tuple[str, tuple[int, str], float]],
+) -> None:
+    parking: Parking[tuple[int, str], Parked] = Parking(who=lambda key: key[0])
+    now = 0.0
+    for what, key, after_s in events:
+        now += after_s
+        if what == "park":
+            parking.park(key, Parked(0, "trainer", Done(), until_s=now + 1.0, since_s=now))
+        elif what == "take":
+            parking.take(key)
+        elif what == "take all":
+            parking.take_all()
+        elif key in parking.asked:
+            parking.put_off(key, WAIT, now)
+        parked = {asker for asker, _ in parking.asked}
+        assert parking.who_waits(now) == parked | dict(parking.waits(now)).keys()

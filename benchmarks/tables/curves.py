@@ -3,11 +3,20 @@
 Waits: for the disk.
 """
 
+import argparse
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from paceline.watch.pictures import COLORS, MUTED, STYLE, import_pyplot, save
+from paceline.errors import UsageError
+from paceline.watch.pictures import (
+    COLORS,
+    MUTED,
+    STYLE,
+    check_ending,
+    import_pyplot,
+    save,
+)
 
 LINES = ("-", "--", ":")  # one after the other, when colors are used up
 
@@ -18,6 +27,20 @@ class Curve(NamedTuple):
     epochs: Sequence[float]
     seconds: Sequence[float]
     values: Sequence[float]
+
+
+def picture_at(text: str) -> Path:
+    """Where to draw, as an option says it: refused before anything is run.
+
+    Raises:
+        ArgumentTypeError: no picture is written with such an ending.
+    """
+    picture = Path(text)
+    try:
+        check_ending(picture)
+    except UsageError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+    return picture
 
 
 def draw(curves: Mapping[str, Curve], target: float, what: str, picture: Path) -> None:

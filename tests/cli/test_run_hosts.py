@@ -65,7 +65,7 @@ def test_every_machine_takes_so_many_trainers_this_one_too(
     listening = runs.reach.listening
     assert listening is not None
     assert listening.capacity == Capacity(trainers=2)
-    assert listening.most_trainers == 2
+    assert listening.trainers_per_host == 2
 
 
 def test_what_others_are_told_and_the_ports_may_be_given(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from paceline.config import JobConfig
 from paceline.launch.job import JobDir, RunFile
-from paceline.watch.summary import Restarts, Summary, TaskCounts
+from tests.watch.summaries import summary
 
 
 def begun(root: Path, name: str, at: float, trainers: int = 2) -> JobDir:
@@ -30,29 +30,8 @@ def ended(
 ) -> JobDir:
     """One that has ended."""
     job = begun(root, name, at)
-    job.write_end(None, summary_of(job, ending, reason).as_dict())
+    job.write_end(None, summary(ending, reason, str(job.path)).as_dict())
     return job
-
-
-def summary_of(
-    job: JobDir, ending: str = "trained", reason: str = "why", rate: float = 51.2
-) -> Summary:
-    """Of a job that has ended."""
-    return Summary(
-        status="finished" if ending == "trained" else "failed",
-        epochs=1,
-        records=640,
-        tasks=TaskCounts(1, 0),
-        steps=10,
-        seconds=12.5,
-        records_per_second=rate,
-        metrics={"loss": 0.5},
-        restarts=Restarts(),
-        job_dir=str(job.path),
-        counters={},
-        ending=ending,
-        reason=reason,
-    )
 
 
 def gone_pid() -> int:

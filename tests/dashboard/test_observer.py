@@ -15,8 +15,8 @@ from paceline.dashboard.foreseen import EVERY_S, LOOKED_S
 from paceline.events import EventLog
 from paceline.launch.job import JobDir
 from paceline.timing import ManualClock
-from tests.dashboard.folders import summary_of
 from tests.dashboard.test_foreseen import STRAGGLER
+from tests.watch.summaries import summary
 from tests.watch.test_progress import status
 
 
@@ -64,8 +64,8 @@ def trained(folder: Path) -> JobDir:
         {"t": 61.0, "event": "closed"},
     ]
     job.events.write_bytes(b"".join(msgspec.json.encode(one) + b"\n" for one in events))
-    summary = summary_of(job, rate=STRAGGLER.rate)
-    job.write_end(status(10), summary.as_dict())
+    said = summary(job_dir=str(job.path), rate=STRAGGLER.rate)
+    job.write_end(status(10), said.as_dict())
     return job
 
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paceline.dashboard.series import Growth, Series
+from paceline.dashboard.series import Series
 
 FINITE = st.floats(-1e6, 1e6)
 
@@ -44,15 +44,3 @@ def test_what_is_logged_at_about_the_same_time_is_one_point() -> None:
     series.complete()
 
     assert series.since(0, 1)[2:] == ([0.3], [5.0])
-
-
-def test_a_count_that_grows_in_jumps_grows_evenly() -> None:
-    growth = Growth(4.0)
-    counts = [100 * round(n * 2.5) for n in range(20)]  # two rounds a second, or three
-    told = [growth.add(float(n), count) for n, count in enumerate(counts)]
-
-    assert told[0] is None
-    assert all(rate is not None and 225 <= rate <= 275 for rate in told[4:])
-    assert growth.add(20.0, 0) == 0.0, "all went back"
-    assert growth.add(21.0, 300) == 300.0
-    assert growth.add(21.0, 300) == 300.0, "two at one time"

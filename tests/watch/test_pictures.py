@@ -2,6 +2,10 @@
 
 from pathlib import Path
 
+import pytest
+
+from paceline.errors import UsageError
+from paceline.watch.draw import draw_run
 from paceline.watch.pictures import AT_NIGHT, COLORS, STYLE, import_pyplot, save
 
 
@@ -26,3 +30,15 @@ def test_dark_pages_get_other_colors_and_no_white_ground(tmp_path: Path) -> None
 
 def test_the_same_figure_makes_the_same_file(tmp_path: Path) -> None:
     assert write(tmp_path / "a" / "one.svg") == write(tmp_path / "b" / "one.svg")
+
+
+@pytest.mark.parametrize("name", ["one.xyz", "one", "one.pdf"])
+def test_another_ending_is_refused_with_those_that_there_are(
+    tmp_path: Path, name: str
+) -> None:
+    expected = rf"expected a file that ends with \.png or \.svg, got .*{name}$"
+    with pytest.raises(UsageError, match=expected):
+        write(tmp_path / "a" / name)
+    with pytest.raises(UsageError, match=expected):
+        draw_run(tmp_path / "events that are not read yet", tmp_path / name, "a run")
+    assert not list(tmp_path.iterdir())

@@ -16,7 +16,7 @@ from paceline.watch.progress import (
     Lines,
     open_show,
 )
-from paceline.watch.pulse import Rate, one_line, went_back
+from paceline.watch.pulse import Growth, Rate, one_line, went_back
 
 
 def status(records: int, total: int = 20_000, state: str = "running") -> JobStatus:
@@ -119,6 +119,26 @@ def test_a_return_is_said_once_and_before_the_line_with_fewer_records() -> None:
     assert said[0] == "all go back to checkpoint 3: about 6,240 records are trained again"
     assert said[1].startswith("5 s  4,000 of 20,000 records")
     assert len(said) == 2
+
+
+def test_a_count_that_grows_in_jumps_grows_evenly() -> None:
+    growth = Growth(4.0)
+    counts = [100 * round(n * 2.5) for n in range(20)]  # two rounds a second, or three
+    told = [growth.add(float(n), count) for n, count in enumerate(counts)]
+
+    assert told[0] is None
+    assert all(rate is not None and 225 <= rate <= 275 for rate in told[4:])
+    assert growth.add(20.0, 0) == 0.0, "all went back"
+    assert growth.add(21.0, 300) == 300.0
+    assert growth.add(21.0, 300) == 300.0, "two at one time"
+
+
+def test_a_count_of_which_nobody_told_for_long_begins_to_grow_afresh() -> None:
+    moments = ((0.0, 0), (1.0, 100), (10.5, 1050))
+    patient, impatient = Growth(4.0), Growth(4.0, silence_s=9.0)
+
+    assert [patient.add(*moment) for moment in moments] == [None, 100.0, 100.0]
+    assert [impatient.add(*moment) for moment in moments] == [None, 100.0, None]
 
 
 def test_the_rate_is_that_of_the_last_seconds() -> None:

@@ -12,29 +12,10 @@ from paceline.watch.row import (
     loss_of,
     running_row,
 )
-from paceline.watch.summary import Restarts, Summary, TaskCounts
+from tests.watch.summaries import summary
 from tests.watch.test_progress import status
 
 ROW = begun_row("job", 5.0, JobConfig(run="r", trainers=3, servers=2, pace=Async()))
-
-
-def summary(ending: str, reason: str = "why") -> Summary:
-    words = {"trained": "finished", "gave up": "finished", "failed": "failed"}
-    return Summary(
-        status=words.get(ending, "stopped"),  # type: ignore[arg-type]
-        epochs=1,
-        records=640,
-        tasks=TaskCounts(1, 0),
-        steps=10,
-        seconds=12.5,
-        records_per_second=51.2,
-        metrics={"loss": 0.5},
-        restarts=Restarts(),
-        job_dir="job",
-        counters={},
-        ending=ending,
-        reason=reason,
-    )
 
 
 def test_a_job_that_has_begun_is_known_by_its_config() -> None:
@@ -57,7 +38,9 @@ def test_who_is_waited_for_is_told_in_the_list_already() -> None:
 
     row = running_row(ROW, msgspec.structs.replace(job, processes=(late,)), None)
 
-    assert row.note == "trainer-2 is waited for by trainer-0 (round), for 12 s"
+    assert (
+        row.note == "trainer-2 is waited for (round) by trainer-0, the longest since 12 s"
+    )
 
 
 def test_what_a_pace_change_waits_for_is_told() -> None:

@@ -60,6 +60,25 @@ def test_waits_of_every_step_are_not_told() -> None:
     assert waited_for([process("trainer-0", wait("round", "x", since_s=0.5))]) == []
 
 
+def test_a_wait_is_told_with_some_names_of_those_who_wait_the_longest_first() -> None:
+    waiting = [
+        process(f"trainer-{n}", wait("round", "trainer-9", since_s=300.0 + n))
+        for n in range(3)
+    ]
+    (found,) = waited_for(waiting)
+    (of_nobody,) = waited_for([process("trainer-0", wait("cut"))])
+
+    told = "trainer-9 is waited for (round) by"
+    assert (
+        found.described()
+        == f"{told} trainer-2, trainer-1, trainer-0, the longest since 5 min"
+    )
+    assert (
+        found.described(most=1) == f"{told} trainer-2 and 2 others, the longest since 5 min"
+    )
+    assert of_nobody.described() == "waiting (cut) by trainer-0, the longest since 15 s"
+
+
 @pytest.mark.parametrize(("stands_s", "since_s"), [(9.0, 15.0), (15.0, 9.0)])
 def test_nothing_stands_still_before_ten_seconds(stands_s: float, since_s: float) -> None:
     waiting = [process("trainer-0", wait("round", "trainer-1", since_s=since_s))]

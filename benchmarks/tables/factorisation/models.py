@@ -27,7 +27,7 @@ from benchmarks.harness.bench import Found, Run, bench, opt, result
 from benchmarks.harness.figures import Figure, Kind, Ratio, compared
 from benchmarks.harness.processes import job_config
 from benchmarks.harness.record import FOLDER, ROOT, say, table
-from benchmarks.tables.curves import Curve, draw
+from benchmarks.tables.curves import Curve, draw, picture_at
 from benchmarks.tables.factorisation.job import Told, write_split
 
 # On the path since the import above.
@@ -135,7 +135,7 @@ def ratios_of(figures: Sequence[Figure]) -> list[Ratio]:
     opt("models", ("rotation", "push-pull", "no-sync", "locking")),
     opt("rates", RATES),
     opt("times", 1, "runs at the best rate"),
-    opt("picture", FOLDER / "factorisation_models.png", kind=Path),
+    opt("picture", FOLDER / "factorisation_models.png", kind=picture_at),
 )
 def main(run: Run) -> Found:
     """Find the best rate of each model, run it as often as is wanted, and draw."""

@@ -40,7 +40,7 @@ from benchmarks.harness.environments import one_thread, wait_python
 from benchmarks.harness.figures import Figure, Kind, Ratio, compared
 from benchmarks.harness.processes import job_config, wait_modules
 from benchmarks.harness.record import ROOT, table
-from benchmarks.tables.curves import Curve, draw
+from benchmarks.tables.curves import Curve, draw, picture_at
 from benchmarks.tables.topics.job import Seen, Told, corpus, quality, write_texts
 
 SCRIPT = ROOT / "benchmarks" / "tables" / "topics" / "job.py"
@@ -295,7 +295,7 @@ def rows_of(found: dict[str, dict[str, Any]], floor_s: float) -> list[list[str]]
     opt("parts", 1, "for each of several trainers"),
     opt("times", 3),
     opt("only", ("",), "words that a candidate's name must have one of"),
-    opt("picture", None, kind=Path),
+    opt("picture", None, kind=picture_at),
 )
 def main(run: Run) -> Found:
     """Run all in turns, and tell."""

@@ -22,7 +22,6 @@ from paceline.launch.job import (
     find_job,
     running_job,
 )
-from paceline.messages.waits import Wait, named
 from paceline.messages.watching import AskStatus, JobStatus, ProcessStatus, QueueStatus
 from paceline.timing import Clock, SystemClock
 from paceline.watch.pulse import waited_for
@@ -143,8 +142,8 @@ def print_view(view: StatusView, console: Console) -> None:
     processes = msgspec.convert(view["processes"], list[ProcessStatus])
     if not processes:
         return
-    for role, by, longest in waited_for(processes):
-        console.print(_described(role, by, longest), highlight=False)
+    for one in waited_for(processes):
+        console.print(one.described(), highlight=False)
     table = Table(box=None, pad_edge=False)
     shown = ("id", "incarnation", "pid", "host", "state", "clock", "records")
     for name in (*shown, "waits for", "since", "reason"):
@@ -157,13 +156,6 @@ def print_view(view: StatusView, console: Console) -> None:
         cells = [*(str(getattr(process, name)) for name in shown), *told]
         table.add_row(*map(Text, cells))  # as they are: a reason may have brackets
     console.print(table)
-
-
-def _described(role: str, by: tuple[str, ...], longest: Wait) -> str:
-    """Who is waited for, in a line."""
-    kind, since_s = longest.kind, longest.since_s
-    whom = f"{role} is waited for" if role else "waiting"
-    return f"{whom} ({kind}) by {named(by)}, the longest since {since_s:.0f} s"
 
 
 def _print_summary(job: JobDir, view: StatusView) -> None:

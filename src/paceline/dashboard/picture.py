@@ -21,11 +21,11 @@ from paceline.dashboard.lanes import Lanes
 from paceline.dashboard.loads import Loads, WholeRun, hosts_of
 from paceline.dashboard.metrics import Figures, Tally
 from paceline.dashboard.rounds import LastRounds
-from paceline.dashboard.series import Growth, Series
+from paceline.dashboard.series import Series
 from paceline.errors import UsageError
 from paceline.messages.waits import named
 from paceline.messages.watching import JobStatus, ProcessStatus
-from paceline.watch.pulse import Rate, waited_for, worked_off
+from paceline.watch.pulse import Growth, Rate, waited_for, worked_off
 
 MOST_ROLES = 24  # in the table; of more, those that are waited for, wait, or are slow
 MOST_CURVES = 16  # numbers that scripts log
@@ -59,7 +59,7 @@ class Picture:
         self._at_s = 0.0  # of the last event
         self._now_s = 0.0  # of the last look, or event
         self._cut_s: float | None = None
-        self._progress = Growth(RATE_OVER_S)
+        self._progress = Growth(RATE_OVER_S, RATE_OVER_S * 2)
         self._first_wall_t: float | None = None  # of a look
         self._status: JobStatus | None = None
         self._heard_s: float | None = None  # by the observer's clock; at first: since when
@@ -128,7 +128,7 @@ class Picture:
         """A job that was over is resumed: how it stands is yet to be heard."""
         if self._ended is not None:
             self._ended = self._status = self._heard_s = None
-            self._progress = Growth(RATE_OVER_S)
+            self._progress = Growth(RATE_OVER_S, RATE_OVER_S * 2)
             self._unheard, self._rate, self._loads = "", Rate(), Loads()
             self._foreseen = {}
 

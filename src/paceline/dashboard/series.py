@@ -3,7 +3,6 @@
 Pure.
 """
 
-from collections import deque
 from typing import NamedTuple, final
 
 MOST_POINTS = 2400  # more than a screen has dots
@@ -76,30 +75,3 @@ class Series:
         self._seconds = [self._seconds[k] for k in kept]
         self._values = [self._values[k] for k in kept]
         self._halvings += 1
-
-
-@final
-class Growth:
-    """How fast a count has grown over the last seconds: rounds make it grow in jumps."""
-
-    def __init__(self, over_s: float) -> None:
-        """Nothing is known yet."""
-        self._over_s = over_s
-        # (seconds, count), of a clock that may be set back
-        self._seen: deque[tuple[float, int]] = deque(maxlen=MOST_POINTS)
-
-    def add(self, seconds: float, count: int) -> float | None:
-        """By how much a second, by the count of now; 0 where it falls, None at first."""
-        seen = self._seen
-        if seen and seconds - seen[-1][0] > 2 * self._over_s:  # nobody told meanwhile
-            seen.clear()
-        has_fallen = bool(seen) and count < seen[-1][1]
-        if has_fallen:
-            seen.clear()
-        while len(seen) > 1 and seconds - seen[1][0] >= self._over_s:
-            seen.popleft()
-        seen.append((seconds, count))
-        if has_fallen:
-            return 0.0
-        first_s, first = seen[0]
-        return (count - first) / (seconds - first_s) if seconds > first_s else None

@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING
 from paceline.errors import UsageError
 from paceline.forecast.gauge import Spell
 from paceline.forecast.job import Busyness, Forecast
-from paceline.watch.pictures import COLORS, INK, LINE, MUTED, STYLE, import_pyplot, save
+from paceline.watch.pictures import (
+    COLORS,
+    INK,
+    LINE,
+    MUTED,
+    STYLE,
+    check_ending,
+    import_pyplot,
+    save,
+)
 
 Row = tuple[str, list[str]]
 
@@ -130,7 +139,6 @@ def _deaths(found: Forecast) -> str:
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-ENDINGS = (".png", ".svg")
 SHOWN: dict[Spell, tuple[str, str]] = {  # {spell: (what it is called, its color)}
     "computing": ("computes", COLORS[0]),
     "servers": ("waits for servers", COLORS[2]),
@@ -148,10 +156,7 @@ def check_picture(picture: Path) -> None:
         UsageError: the name has another ending, there is no such folder, or matplotlib is
             not installed.
     """
-    if picture.suffix not in ENDINGS:
-        raise UsageError(
-            f"--draw: expected a file that ends with {' or '.join(ENDINGS)}, got {picture}"
-        )
+    check_ending(picture, "--draw")
     if not picture.absolute().parent.is_dir():
         raise UsageError(f"--draw: there is no folder {picture.absolute().parent}")
     import_pyplot()

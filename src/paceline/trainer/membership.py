@@ -169,7 +169,7 @@ class Membership:
     def had(self) -> Had:
         """Batches that this process has had, the last of them within its loop; `Had`."""
         behind = self._protocol.behind
-        return behind.batches, behind.last, self.calls.has_ended
+        return behind.batches, behind.last, self.calls.loops == "ended"
 
     def is_idle(self) -> bool:
         """Whether nothing of the job is held here: nothing is open, nothing is asked."""

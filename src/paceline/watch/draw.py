@@ -24,7 +24,15 @@ from typing import TYPE_CHECKING
 from paceline.errors import UsageError
 from paceline.events import event_lines
 from paceline.watch.history import History, Mark, own_records, rates, read_history, smoothed
-from paceline.watch.pictures import COLORS, INK, MUTED, STYLE, import_pyplot, save
+from paceline.watch.pictures import (
+    COLORS,
+    INK,
+    MUTED,
+    STYLE,
+    check_ending,
+    import_pyplot,
+    save,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -45,11 +53,13 @@ MARKS = {  # {kind: color, kind of line}
 
 
 def draw_run(events: Path, picture: Path, title: str) -> None:
-    """Draw ``events.jsonl`` of a run, running or ended, as a PNG.
+    """Draw ``events.jsonl`` of a run, running or ended, as a PNG or SVG.
 
     Raises:
-        UsageError: there are no events, or matplotlib is not installed.
+        UsageError: the picture's name has another ending, there are no events, or
+            matplotlib is not installed.
     """
+    check_ending(picture)
     try:
         history = read_history(event_lines(events))
     except OSError as error:

@@ -19,6 +19,7 @@ from paceline.errors import UsageError
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+ENDINGS = (".png", ".svg")  # of the files that are written
 FONT = "system-ui, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif"
 INK, MUTED, LINE, GRID = "#1f2933", "#5f6c7b", "#90a4ae", "#e3e8eb"
 # Teal is the house's; the others are of Okabe and Ito (2008): told apart by everyone.
@@ -70,13 +71,28 @@ def import_pyplot() -> ModuleType:
     return plt
 
 
+def check_ending(picture: Path, what: str = "a picture") -> None:
+    """Refuse, before anything is drawn, a file that `save` does not write.
+
+    Raises:
+        UsageError: its name has another ending; ``what`` names it to users.
+    """
+    if picture.suffix not in ENDINGS:
+        endings = " or ".join(ENDINGS)
+        raise UsageError(f"{what}: expected a file that ends with {endings}, got {picture}")
+
+
 def save(figure: "Figure", picture: Path) -> None:
     """Write a figure drawn in `STYLE`: the same figure makes the same file.
 
     Args:
         figure: stays open.
         picture: an SVG for pages, by day and by night, or a PNG on white.
+
+    Raises:
+        UsageError: as `check_ending`.
     """
+    check_ending(picture)
     picture.parent.mkdir(parents=True, exist_ok=True)
     if picture.suffix != ".svg":
         figure.savefig(picture, dpi=140, facecolor="white", metadata={"Software": None})

@@ -8,6 +8,7 @@ trainers 2
 Pure: time is an argument.
 """
 
+import math
 from collections import Counter, deque
 from collections.abc import Sequence
 from typing import NamedTuple, final
@@ -15,10 +16,39 @@ from typing import NamedTuple, final
 from paceline.messages.shared import StageKind
 from paceline.messages.waits import MOST_NAMED, Wait, listed
 from paceline.messages.watching import JobStatus, ProcessStatus
+from paceline.timing import in_words
 
 SPAN_S = 5.0
+MOST_SEEN = 2400  # counts within a span
 LEAST_S = 1.0  # shorter waits belong to every step
 STANDSTILL_S = 10.0  # then the progress line tells
+
+
+@final
+class Growth:
+    """How fast a count has grown over the last seconds: rounds make it grow in jumps."""
+
+    def __init__(self, over_s: float, silence_s: float = math.inf) -> None:
+        """Nothing is known yet; it starts afresh behind more than ``silence_s``."""
+        self._over_s, self._silence_s = over_s, silence_s
+        # (seconds, count), of a clock that may be set back
+        self._seen: deque[tuple[float, int]] = deque(maxlen=MOST_SEEN)
+
+    def add(self, seconds: float, count: int) -> float | None:
+        """By how much a second, by the count of now; 0 where it falls, None at first."""
+        seen = self._seen
+        if seen and seconds - seen[-1][0] > self._silence_s:
+            seen.clear()
+        has_fallen = bool(seen) and count < seen[-1][1]
+        if has_fallen:
+            seen.clear()
+        while len(seen) > 1 and seconds - seen[1][0] >= self._over_s:
+            seen.popleft()
+        seen.append((seconds, count))
+        if has_fallen:
+            return 0.0
+        first_s, first = seen[0]
+        return (count - first) / (seconds - first_s) if seconds > first_s else None
 
 
 @final
@@ -26,7 +56,7 @@ class Rate:
     """Records per second over the last few seconds."""
 
     def __init__(self) -> None:
-        self._seen: deque[tuple[float, int]] = deque()  # (seconds, records)
+        self._growth, self._per_second = Growth(SPAN_S), 0.0
         self._kind: StageKind = "train"  # of the stage that they are of
         self._stands_at: tuple[StageKind, int] | None = None  # the count, and since when
         self._moved_s = self._noted_s = 0.0
@@ -38,18 +68,14 @@ class Rate:
         run, the script's own work), and where the count falls (a return to a cut).
         """
         records, _ = worked_off(status)
-        has_fallen = bool(self._seen) and records < self._seen[-1][1]
-        if has_fallen or status.kind != self._kind or not is_working(status):
-            self._seen.clear()
+        if status.kind != self._kind or not is_working(status):
+            self._growth, self._per_second = Growth(SPAN_S), 0.0
         self._kind = status.kind
         if (status.kind, records) != self._stands_at:
             self._stands_at, self._moved_s = (status.kind, records), now
         self._noted_s = now
-        if not is_working(status):
-            return
-        self._seen.append((now, records))
-        while len(self._seen) > 2 and now - self._seen[1][0] >= SPAN_S:
-            self._seen.popleft()
+        if is_working(status):
+            self._per_second = self._growth.add(now, records) or 0.0
 
     def stands_s(self) -> float:
         """How long the count has been the same, when it was noted last."""
@@ -57,10 +83,7 @@ class Rate:
 
     def per_second(self) -> float:
         """0 until two moments have been seen."""
-        if len(self._seen) < 2:
-            return 0.0
-        (first_s, first), (last_s, last) = self._seen[0], self._seen[-1]
-        return (last - first) / (last_s - first_s) if last_s > first_s else 0.0
+        return self._per_second
 
 
 def went_back(before: JobStatus, now: JobStatus) -> str | None:
@@ -153,6 +176,13 @@ class WaitedFor(NamedTuple):
     role: str  # empty: nobody knows whom
     by: tuple[str, ...]
     longest: Wait
+
+    def described(self, most: int = MOST_NAMED) -> str:
+        """In a line, so many of those who wait by name."""
+        whom = f"{self.role} is waited for" if self.role else "waiting"
+        by = listed(self.by[:most], len(self.by))
+        lasts = in_words(self.longest.since_s)
+        return f"{whom} ({self.longest.kind}) by {by}, the longest since {lasts}"
 
 
 def waited_for(

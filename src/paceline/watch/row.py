@@ -10,7 +10,6 @@ from msgspec import structs
 
 from paceline.config import JobConfig
 from paceline.messages.watching import JobStatus
-from paceline.timing import in_words
 from paceline.watch.pulse import waited_for, worked_off
 from paceline.watch.summary import EXIT_CODES, Ending, Summary, tell_ending
 
@@ -105,10 +104,5 @@ def loss_of(metrics: dict[str, float | None]) -> tuple[str, float | None] | None
 
 
 def _held_up(status: JobStatus) -> str:
-    held_up = waited_for(status.processes)
-    if status.changing is not None or not held_up:
-        return status.changing or ""
-    role, by, longest = held_up[0]
-    more = f" and {len(by) - 1} more" if len(by) > 1 else ""
-    whom = f"{role} is waited for by {by[0]}{more}" if role else f"{by[0]}{more} waits"
-    return f"{whom} ({longest.kind}), for {in_words(longest.since_s)}"
+    held_up = () if status.changing else waited_for(status.processes)
+    return held_up[0].described(most=1) if held_up else status.changing or ""

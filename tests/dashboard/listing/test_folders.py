@@ -7,11 +7,14 @@ from pathlib import Path
 import pytest
 
 from paceline.dashboard.listing.folders import (
+    MOST_BYTES,
     MOST_LISTED,
     find_jobs,
     marks_of,
     read_job,
 )
+from paceline.events import MOST_BYTES as MOST_EVENTS
+from paceline.events import older
 from paceline.launch.job import JobDir
 from tests.dashboard.folders import begun, ended, running
 
@@ -43,6 +46,22 @@ def test_a_damaged_folder_says_so(tmp_path: Path) -> None:
     assert read_job(whole, marks_of(whole), NOW_T).row.state == "finished"
     assert "damaged" in note_of(torn)
     assert "missing required field" in note_of(strange)
+
+
+@pytest.mark.parametrize("size", [1, MOST_BYTES + 1, MOST_EVENTS])
+@pytest.mark.parametrize("is_moved", [False, True])
+def test_a_job_that_died_has_lasted_to_its_last_event_however_many_there_are(
+    tmp_path: Path, size: int, *, is_moved: bool
+) -> None:
+    job = begun(tmp_path, "died", 100.0)
+    events = older(job.events) if is_moved else job.events
+    events.touch()
+    os.truncate(events, size)
+    os.utime(events, (7300.0, 7300.0))
+
+    row = read_job(job, marks_of(job), NOW_T).row
+
+    assert (row.kind, row.lasted_s) == ("died", 7200.0)
 
 
 @pytest.mark.timeout(20)

@@ -25,7 +25,7 @@ HERE = TcpListening("10.0.0.1", "10.0.0.1", 7070, 7070)
         (Listening(HERE), "--listen 10.0.0.1:7070"),
         (Listening(HERE, hosts=3), "--listen 10.0.0.1:7070 --await-hosts 3"),
         (
-            Listening(HERE, capacity=Capacity(trainers=4), most_trainers=4),
+            Listening(HERE, capacity=Capacity(trainers=4), trainers_per_host=4),
             "--listen 10.0.0.1:7070 --trainers-per-host 4",
         ),
         (

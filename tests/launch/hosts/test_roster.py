@@ -75,7 +75,7 @@ def test_a_retried_join_is_one_host() -> None:
 def test_who_does_not_say_how_many_trainers_it_takes_takes_as_many_as_the_run_says() -> (
     None
 ):
-    roster = Roster(OWN, TIMEOUT_S, 0.0, most_trainers=2)
+    roster = Roster(OWN, TIMEOUT_S, 0.0, trainers_per_host=2)
     silent = roster.join(coming("b"), 0.0)
     chosen = roster.join(structs.replace(coming("c"), trainers=3, servers=0), 0.0)
 

@@ -50,6 +50,24 @@ def test_states_of_trackers_become_one_that_all_load() -> None:
         assert model.num_batches_tracked.item() == 10
 
 
+def test_buffers_that_were_kept_before_their_model_was_shared_stay_and_are_told_of(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    tracker, models = Tracker(), [nn.BatchNorm1d(2), nn.BatchNorm1d(2)]
+    tracker.add_model(0, models[0], None)
+    kept = tracker.encode()
+    tracker.add_model(1, models[1], None)
+    for model in models:
+        nn.init.constant_(model.running_mean, 5.0)
+
+    tracker.load_averaged(kept)
+
+    assert models[0].running_mean.tolist() == [0.0, 0.0]
+    assert models[1].running_mean.tolist() == [5.0, 5.0]
+    (told,) = caplog.messages
+    assert told == "the job has kept no buffers of part 1 yet: here they stay as they are"
+
+
 def test_a_model_without_float_buffers_is_not_averaged() -> None:
     model = nn.Linear(1, 1)
     model.register_buffer("seen", torch.zeros(3, dtype=torch.int64))

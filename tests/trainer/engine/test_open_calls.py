@@ -129,6 +129,23 @@ def test_a_loop_is_open_until_it_is_left() -> None:
     assert list(calls.iterate(numbers())) == [0, 1, 2]
 
 
+def test_loops_have_come_as_far_as_the_one_that_came_farthest() -> None:
+    calls = Script().calls
+    assert calls.loops == "none"
+    with pytest.raises(UsageError, match="none was ever begun"):
+        calls.begin_step()
+    left = calls.iterate(numbers())
+    next(left)
+    left.close()
+    assert calls.loops == "begun", "one that is left early has not ended"
+    with pytest.raises(UsageError, match="none is open"):
+        calls.begin_step()
+    list(calls.iterate(numbers()))
+    assert calls.loops == "ended"
+    next(calls.iterate(numbers()))
+    assert calls.loops == "ended", "another one has, before"
+
+
 def test_a_loop_may_be_collected_while_the_session_closes_it() -> None:
     script = Script()
 

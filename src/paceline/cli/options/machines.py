@@ -162,7 +162,7 @@ class MachinesSaid(NamedTuple):
         if engine.leads_only:
             return leading(listening)
         most = self.trainers_per_host
-        return listening._replace(capacity=Capacity(trainers=most), most_trainers=most)
+        return listening._replace(capacity=Capacity(trainers=most), trainers_per_host=most)
 
     def _engine(self, environment: Environment) -> Engine:
         by_ssh = ssh_engine(*self.ssh)

@@ -6,6 +6,7 @@ opens a page. One in which a file is none, but a link or a pipe, says so, and is
 Waits: for the file system.
 """
 
+import math
 import os
 import stat
 from contextlib import suppress
@@ -20,12 +21,10 @@ from paceline.watch.row import JobRow, begun_row, died_row, ended_row
 from paceline.watch.summary import Summary
 
 MOST_LISTED = 200
-MOST_BYTES = 16 << 20  # of a file that is read
+MOST_BYTES = 16 << 20  # of a file that is read: events are not
 BEGIN_S = 60.0  # so long a job may take from its job.json to its run.json
-_FILES = (
-    *("job.json", "run.json", "summary.json", "status.json"),
-    *("events.jsonl", "events.old.jsonl"),
-)
+_READ = ("job.json", "run.json", "summary.json", "status.json")
+_EVENTS = ("events.jsonl", "events.old.jsonl")
 
 
 class FileMark(NamedTuple):
@@ -93,14 +92,15 @@ def find_jobs(root: Path) -> FoundJobs:
 
 def marks_of(job: JobDir) -> FileMarks:
     """How a job's files are now."""
-    return FileMarks(*(_mark(job.path / name) for name in _FILES))
+    read = (_mark(job.path / name) for name in _READ)
+    return FileMarks(*read, *(_mark(job.path / name, math.inf) for name in _EVENTS))
 
 
 def read_job(job: JobDir, marks: FileMarks, now_t: float) -> ReadJob:
     """What a job's files tell, as their marks are; of a damaged one, why it is not read."""
     is_plain = False
     try:
-        require_files(job.path / name for name in _FILES)
+        require_files(job.path / name for name in _READ + _EVENTS)
         is_plain = True
         row = _row(job, marks, now_t)
     except Exception as error:  # noqa: BLE001  (one folder holds up no other)
@@ -121,12 +121,12 @@ def _found(root: Path) -> list[tuple[float, str]]:
     return found
 
 
-def _mark(path: Path) -> FileMark | None:
+def _mark(path: Path, most_bytes: float = MOST_BYTES) -> FileMark | None:
     try:
         found = path.lstat()
     except OSError:
         return None
-    is_plain = stat.S_ISREG(found.st_mode) and found.st_size <= MOST_BYTES
+    is_plain = stat.S_ISREG(found.st_mode) and found.st_size <= most_bytes
     mark = FileMark(found.st_mtime_ns, found.st_ino, found.st_size)
     return mark if is_plain else None
 
@@ -151,6 +151,6 @@ def _row(job: JobDir, marks: FileMarks, now_t: float) -> JobRow:
     begins = marks.run is None and now_t - marks.begun_t < BEGIN_S
     if begins or (marks.run is not None and is_running(job)):
         return blank
-    written, began_t = marks.events, marks.begun_t
+    written, began_t = marks.events or marks.old_events, marks.begun_t
     lasted_s = None if written is None else max(0.0, written.modified_t - began_t)
     return died_row(blank, lasted_s, job.resume_command())

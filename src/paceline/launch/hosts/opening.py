@@ -31,8 +31,9 @@ class Listening(NamedTuple):
     ``hosts``: None: with all that the engine brings. ``secret``: the run's, if it is known
     beforehand; ``engine`` says who is brought, and ``their_ports`` of which their listeners
     take some; ``is_plain``: without TLS. Other listeners of this machine take any of
-    ``ports``. ``capacity``: what it takes at most, and ``most_trainers`` each of the others
-    that does not say. ``guests`` are its trainers, if they are no processes of its own.
+    ``ports``. ``capacity``: what it takes at most; ``trainers_per_host``: what each of the
+    others does that does not say. ``guests`` are its trainers, if they are no processes of
+    its own.
     """
 
     address: TcpListening
@@ -42,7 +43,7 @@ class Listening(NamedTuple):
     is_plain: bool = False
     ports: tuple[int, int] = (0, 0)
     capacity: Capacity = Capacity()
-    most_trainers: int | None = None
+    trainers_per_host: int | None = None
     their_ports: tuple[int, int] = (0, 0)  # 0, 0: any
     guests: GuestHall | None = None
 
@@ -64,8 +65,8 @@ class Listening(NamedTuple):
         if self.hosts is not None:
             words += ["--await-hosts", str(self.hosts)]
         words += ["--plain"] if self.is_plain else []
-        if self.most_trainers is not None:
-            words += ["--trainers-per-host", str(self.most_trainers)]
+        if self.trainers_per_host is not None:
+            words += ["--trainers-per-host", str(self.trainers_per_host)]
         is_chosen = self.capacity.servers == 0 and not self.engine.leads_only
         return [*words, "--coordinator-only"] if is_chosen else words
 
@@ -129,7 +130,7 @@ def open_door(
     host, name = listening.address.host, machine_name()
     cores = num_cores()
     own = JoinHost("", name, host, cores, *listening.capacity)
-    roster = Roster(own, config.timeout_s, clock.now_s(), listening.most_trainers)
+    roster = Roster(own, config.timeout_s, clock.now_s(), listening.trainers_per_host)
     run_script, run_versions = described(script), versions()
 
     def joined(host: Host) -> HostJoined:

@@ -103,13 +103,17 @@ class Roster:
     """All hosts but the launcher's own, which comes first and is never lost."""
 
     def __init__(
-        self, own: JoinHost, timeout_s: float, now: float, most_trainers: int | None = None
+        self,
+        own: JoinHost,
+        timeout_s: float,
+        now: float,
+        trainers_per_host: int | None = None,
     ) -> None:
         """Nobody has joined; ``timeout_s``: silence after which a host is lost.
 
-        One that does not say how many trainers it takes at most takes ``most_trainers``.
+        ``trainers_per_host``: what one takes at most that does not say how many it takes.
         """
-        self._timeout_s, self._most_trainers = timeout_s, most_trainers
+        self._timeout_s, self._trainers_per_host = timeout_s, trainers_per_host
         self._own = Host(own, 0, now)
         self._own.is_there = True
         self._looked_s = now
@@ -145,7 +149,7 @@ class Roster:
                 host.heard_s = now
                 return host
         if message.trainers is None:
-            message = structs.replace(message, trainers=self._most_trainers)
+            message = structs.replace(message, trainers=self._trainers_per_host)
         host = Host(message, self._next_host, now)
         self._next_host += 1
         self._hosts[host.id] = host

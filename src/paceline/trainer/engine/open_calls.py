@@ -19,7 +19,7 @@ import threading
 import warnings
 from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Any, Protocol, final
+from typing import Any, Literal, Protocol, final
 
 from paceline.errors import Interrupted, Preempted, UsageError
 from paceline.trainer.engine.engine import StepWarning
@@ -64,7 +64,8 @@ class Calls:
         """
         self.open_call: str | None = None  # that is under way; None between them
         self.loop: Generator[Any, None, None] | None = None  # the user's, if it is open
-        self.has_ended = False  # some loop has, and was not left early
+        # How far any loop has come: its end counts where it was not left early.
+        self.loops: Literal["none", "begun", "ended"] = "none"
         self.is_closed = False  # the session is over
         self.has_failed = False  # the script has: then it goes on nowhere
         self.locks: list[object] = []  # open blocks under locks, the outermost first
@@ -80,7 +81,6 @@ class Calls:
         self._trainer, self._send_log = trainer, send_log
         self._end_loop, self._has_left = end_loop, has_left
         self._handled: BaseException | None = None  # when the last loop was begun
-        self._has_looped = False  # a loop was begun, now or before
         self._pid = os.getpid()
 
     def is_here(self) -> bool:
@@ -159,7 +159,7 @@ class Calls:
         self.check_open()
         if self.open_call is None:
             if not self.num_void:
-                raise UsageError(_NO_BATCH if self._has_looped else _NO_LOOP)
+                raise UsageError(_NO_LOOP if self.loops == "none" else _NO_BATCH)
             self.num_void -= 1
             warnings.warn(_VOID, StepWarning, stacklevel=4)
             return False
@@ -183,14 +183,16 @@ class Calls:
             UsageError: another loop is open.
         """
         self.check_idle("batches", "a loop is open already; end it or close() it first")
-        self.loop, self._handled, self._has_looped = batches, sys.exception(), True
+        self.loop, self._handled = batches, sys.exception()
+        if self.loops == "none":
+            self.loops = "begun"
         with self.calling("batches"):
             try:
                 yield from batches
             except ValueError:  # it is collected while `Session.close` closes ``batches``
                 if inspect.getgeneratorstate(batches) != inspect.GEN_RUNNING:
                     raise
-        self.has_ended = True
+        self.loops = "ended"
 
     @contextmanager
     def calling(self, call: str) -> Iterator[None]:

@@ -7,6 +7,7 @@ Waits for nothing. The thread of the user's loop calls; landings write from whic
 receives.
 """
 
+import logging
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, final, runtime_checkable
 
@@ -19,6 +20,8 @@ from paceline.messages.data import KeepTracked
 from paceline.trainer.encoding import decode_state, encode_state
 from paceline.trainer.model import Buffers
 from paceline.trainer.protocol import Tracking
+
+_log = logging.getLogger("paceline.trainer")
 
 
 @runtime_checkable
@@ -145,6 +148,9 @@ class Tracker:
     def load_averaged(self, data: bytes) -> None:
         """Let the averaged objects have a state that was kept.
 
+        One that it lacks stays as it is, and the log says so: without rounds, a loop's end
+        may have been saved with what was kept before that loop, if nobody answered in time.
+
         Raises:
             CheckpointCorrupt: these are no bytes of `encode`.
         """
@@ -152,6 +158,8 @@ class Tracker:
         for name in self.averaged:
             if name in states:
                 self._objects[name].load_state_dict(states[name])
+            else:
+                _log.warning("the job has kept no %s yet: here they stay as they are", name)
 
     def load(self, data: bytes) -> None:
         """Let all objects have a state that was kept.

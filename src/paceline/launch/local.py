@@ -347,7 +347,8 @@ def _sum_up(
         ended.status, ended.verdict, restarts, seconds, str(job.path), ended.time
     )
     failures = supervision.failures.told()
-    said = [f"{told}; the logs in {job.logs} tell more" for told in failures]
+    failures.pop(ended.verdict.role, None)  # it is told whole
+    said = [f"{told}; {job.log(role)} tells more" for role, told in failures.items()]
     if ended.status is not None and ended.status.events_lost:
         lost = f"{ended.status.events_lost:,} events were not written"
         said.append(f"{lost}: there was no space in {job.path}")

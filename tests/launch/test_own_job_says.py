@@ -5,8 +5,9 @@ import threading
 from pathlib import Path
 
 import pytest
+import torch
 
-from paceline.errors import Interrupted
+from paceline.errors import Interrupted, UsageError
 from paceline.launch import own_job
 from paceline.messages.watching import JobStatus
 from paceline.params.rows import combining
@@ -84,6 +85,30 @@ def test_a_quiet_one_says_how_to_go_on(begin: Begin, output: io.StringIO) -> Non
     *_, saved, on = output.getvalue().splitlines()
     assert saved == "paceline: interrupted; saved as cut 1"
     assert on.startswith("paceline: go on with: ")
+
+
+def test_without_a_step_there_is_nothing_to_go_on_with(
+    begin: Begin, output: io.StringIO
+) -> None:
+    job = begin()
+    model = torch.nn.Linear(1, 1)
+    job.session.share(model, torch.optim.SGD(model.parameters(), lr=1.0))
+    with pytest.raises(UsageError) as failure:
+        job.session.batches((torch.ones(4, 1),))  # type: ignore[call-arg]  # the slip
+    verdict = job.end(failure.value)
+    assert verdict is not None
+    assert verdict.reason.endswith("; nothing was trained yet")
+    assert "go on with" not in output.getvalue()
+
+
+def test_what_was_evaluated_is_gone_on_with(begin: Begin, output: io.StringIO) -> None:
+    job = begin()
+    metric = pytest.importorskip("torchmetrics").SumMetric()
+    model = torch.nn.Linear(1, 1)
+    job.session.share(model, torch.optim.SGD(model.parameters(), lr=1.0))
+    job.session.evaluate(metric, lambda batch: batch, torch.ones(4, 1), batch_size=2)
+    job.end(ValueError("a bug"))
+    assert "go on with" in output.getvalue()
 
 
 def test_modules_with_rules_of_ones_own_are_named_as_plugins(

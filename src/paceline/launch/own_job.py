@@ -166,6 +166,8 @@ class OwnJob:
         self._goes_on = self._may_go_on(now)
         if status is not None and self._goes_on:
             return f"saved as cut {status.cut}"
+        if status is not None and self.job.has_cut():
+            return "nothing was trained yet"
         if status is not None:
             return "nothing was shared yet, and nothing is saved"
         why = "the events say why" if now.trouble is None else now.trouble.text
@@ -175,7 +177,10 @@ class OwnJob:
 
     def _may_go_on(self, status: JobStatus | None) -> bool:
         """Whether a resumed run finds something, or could not even begin to have it."""
-        return self.job.has_cut() or (status is not None and status.trouble is not None)
+        if status is None or status.trouble is not None:
+            return status is not None or self.job.has_cut()
+        has_begun = status.cut or status.records or status.tasks_done  # cut 0: as it began
+        return bool(has_begun) and self.job.has_cut()
 
     def _is_full(self) -> bool:
         """Whether the disk of the job folder takes nothing."""

@@ -11,7 +11,8 @@ from msgspec import structs
 from paceline.config import Async, JobConfig
 from paceline.errors import StoreError, UsageError
 from paceline.launch.job.files import write_secret
-from paceline.launch.job.folder import JobDir, RunFile, fresh_job_dir
+from paceline.launch.job.folder import JobDir, RunFile
+from paceline.launch.job.naming import fresh_job_dir
 from paceline.transport.handshake import Secret
 
 CONFIG = JobConfig(run="r1", trainers=3, pace=Async(push_every=4))

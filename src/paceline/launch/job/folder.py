@@ -29,7 +29,7 @@ import shlex
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, TypeAlias, TypeVar, final
+from typing import Annotated, TypeAlias, final
 
 import msgspec
 from msgspec import structs
@@ -39,6 +39,7 @@ from paceline.errors import StoreError, UsageError, why_full
 from paceline.events import older
 from paceline.launch.job.commands import resume_command
 from paceline.launch.job.files import (
+    read_json,
     remove_secret,
     require_files,
     require_folders,
@@ -52,8 +53,6 @@ from paceline.launch.job.sockets import remove_left
 from paceline.machine import AS_BYTES, NO_LINK, hold_file, open_folder
 from paceline.messages.watching import JobStatus
 from paceline.store.journal import FORMAT
-
-_T = TypeVar("_T")
 
 RUNS = Path("runs")  # where job folders go, unless a user names one
 _ENDED_REMEDY = "it says how the last run ended, and --resume does without: remove it"
@@ -221,7 +220,7 @@ class JobDir:
     def _forget_last_run(self, say: Callable[[str], None]) -> None:
         """Remove what tells where the last run's coordinator listened; nobody runs."""
         try:
-            run = _read(self.run_file, RunFile)
+            run = read_json(self.run_file, RunFile)
         except StoreError as error:
             say(f"paceline: {error}; it is removed, since no job runs here")
             run = None
@@ -248,7 +247,7 @@ class JobDir:
 
     def _check_journal(self, again: str) -> None:
         """Refuse a journal that this version cannot read, with the way around it."""
-        written = _read(self.config, _Written)
+        written = read_json(self.config, _Written)
         assert written is not None, "it was read a moment ago"
         if written.journal_format == FORMAT or not self.journal.exists():
             return
@@ -271,31 +270,31 @@ class JobDir:
             StoreError: ``job.json`` is damaged.
         """
         remedy = "put a copy of it back, or begin a new job in another folder"
-        config = _read(self.config, JobConfig, remedy)
+        config = read_json(self.config, JobConfig, remedy)
         if config is None:
             raise UsageError(f"{self.path} holds no job: it has no {self.config.name}")
         return config
 
     def read_script(self) -> str:
         """The path of the script that the job was started with last."""
-        return (_read(self.config, _Written) or _Written()).script or "SCRIPT"
+        return (read_json(self.config, _Written) or _Written()).script or "SCRIPT"
 
     def resume_command(self) -> str:
         """The command that goes on with the job as it was started last."""
-        ran = _read(self.config, _Written) or _Written()
+        ran = read_json(self.config, _Written) or _Written()
         return resume_command(self.path, self.read_script(), ran.arguments, ran.plugins)
 
     def read_run(self) -> RunFile | None:
         """Where the running job's coordinator listens; None when none is running."""
-        return _read(self.run_file, RunFile, "if no job runs there, --resume mends it")
+        return read_json(self.run_file, RunFile, "if no job runs there, --resume mends it")
 
     def read_status(self) -> JobStatus | None:
         """The coordinator's last word about an ended job, if there is one."""
-        return _read(self.status, JobStatus, _ENDED_REMEDY)
+        return read_json(self.status, JobStatus, _ENDED_REMEDY)
 
     def read_summary(self) -> dict[str, object] | None:
         """The summary of an ended job; None while it runs."""
-        summary = _read(self.summary, dict[str, object], _ENDED_REMEDY)
+        summary = read_json(self.summary, dict[str, object], _ENDED_REMEDY)
         if summary is not None and not isinstance(summary.get("status"), str):
             raise StoreError(f"{self.summary} tells no status; {_ENDED_REMEDY}")
         return summary
@@ -343,32 +342,6 @@ class JobDir:
         return None
 
 
-def fresh_job_dir(root: Path, script: str, now_s: float) -> Path:
-    """Make ``<root>/<YYYYmmdd-HHMMSS>-<script>`` (``-2``, ``-3`` ... when it is taken).
-
-    ``now_s`` are seconds since 1970.
-
-    Raises:
-        UsageError: the folder cannot be made, or a name is no UTF-8.
-        StoreFull: there is no space for it.
-    """
-    require_utf8("the script", script)
-    moment = datetime.fromtimestamp(now_s, tz=UTC).astimezone()
-    name = f"{moment:%Y%m%d-%H%M%S}-{Path(script).stem or 'job'}"
-    number = 1
-    while True:
-        path = root / (name if number == 1 else f"{name}-{number}")
-        try:
-            with writing(path, UsageError):
-                path.mkdir(parents=True)
-        except UsageError as error:
-            if not isinstance(error.__cause__, FileExistsError):
-                raise
-            number += 1
-        else:
-            return path
-
-
 def _job_fields(config: JobConfig, script: str, arguments: _Words) -> dict[str, object]:
     words = [os.fsencode(word).decode(errors="replace") for word in arguments]
     fields = {"script": script, "arguments": words, "journal_format": FORMAT}
@@ -381,19 +354,3 @@ def _taken(job: JobDir) -> str:
         f"by {job.resume_command()}, or name another folder: with --job-dir, or where "
         "there is no paceline run, with PACELINE_JOB_DIR"
     )
-
-
-def _read(path: Path, kind: type[_T], remedy: str = "") -> _T | None:
-    try:
-        data = path.read_bytes()
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        require_files([path])
-        raise StoreError(f"cannot read {path}: {error.strerror}") from error
-    try:
-        return msgspec.json.decode(data, type=kind)
-    except (msgspec.MsgspecError, UsageError, ValueError) as error:
-        what = "empty" if not data else f"damaged: {error}"
-        told = f"cannot read {path}, which is {what}"
-        raise StoreError(f"{told}; {remedy}" if remedy else told) from error

@@ -2,6 +2,7 @@
 
 import io
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import torch
 
 from paceline.errors import Interrupted, UsageError
 from paceline.launch import own_job
+from paceline.launch.job.folder import JobDir
 from paceline.messages.watching import JobStatus
 from paceline.params.rows import combining
 from paceline.watch import progress
@@ -124,3 +126,21 @@ def test_modules_with_rules_of_ones_own_are_named_as_plugins(
         train(job.session, press_ctrl_c(at=2))
     job.end(None)
     assert output.getvalue().endswith(" --plugin rules 'my train.py' --rate 1\n")
+
+
+def test_who_is_killed_leaves_a_command_that_names_them(
+    begin: Begin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(own_job, "LOOK_EVERY_S", 0.01)
+    job, is_kept = begin(), threading.Event()
+    keep = JobDir.keep_options
+
+    def kept(folder: JobDir, options: Sequence[str]) -> None:
+        keep(folder, options)
+        is_kept.set()
+
+    monkeypatch.setattr(JobDir, "keep_options", kept)
+    monkeypatch.setattr(own_job, "modules_of_rules", lambda: ("__main__", "rules"))
+    assert is_kept.wait(60)
+    told = JobDir(job.job.path).resume_command()
+    assert told.endswith(" --plugin rules 'my train.py' --rate 1")

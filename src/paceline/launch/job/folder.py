@@ -80,6 +80,7 @@ class _Written(msgspec.Struct, frozen=True):
     script: str = "SCRIPT"
     arguments: tuple[str, ...] = ()
     plugins: tuple[str, ...] = ()
+    options: tuple[str, ...] = ()  # others that each run names anew
 
 
 @final
@@ -171,8 +172,12 @@ class JobDir:
                 return f" (process {run.pid}, since {moment:%Y-%m-%d %H:%M:%S})"
         return ""
 
-    def claim(self, config: JobConfig, script: str, arguments: _Words = ()) -> None:
+    def claim(
+        self, config: JobConfig, script: str, arguments: _Words = (), options: _Words = ()
+    ) -> None:
         """Make the folder and write ``job.json``: the folder is this job's from now on.
+
+        ``options`` are kept for the command that goes on with it, which names them anew.
 
         Raises:
             UsageError: it belongs to another job, or cannot be made.
@@ -181,7 +186,7 @@ class JobDir:
         if self.journal.exists() or self.config.exists():
             raise UsageError(_taken(self))
         self._check_names(script)
-        fields = _job_fields(config, script, arguments)
+        fields = _job_fields(config, script, arguments, options)
         with writing(self.path, UsageError):
             self.logs.mkdir(parents=True, exist_ok=True)
             if not config.checkpoints:
@@ -193,7 +198,12 @@ class JobDir:
                 raise UsageError(_taken(self)) from None
 
     def claim_again(
-        self, config: JobConfig, script: str, say: _Say, arguments: _Words = ()
+        self,
+        config: JobConfig,
+        script: str,
+        say: _Say,
+        arguments: _Words = (),
+        options: _Words = (),
     ) -> None:
         """Let a new run go on where the last one ended; by whom the folder is held.
 
@@ -206,7 +216,7 @@ class JobDir:
         """
         self._check_names(script)
         self.read_config()
-        again = resume_command(self.path, script, arguments, config.plugins)
+        again = resume_command(self.path, script, arguments, config.plugins, options)
         self._check_journal(again)
         require_space(self.path)
         self._forget_last_run(say)
@@ -215,7 +225,18 @@ class JobDir:
         self.status.unlink(missing_ok=True)
         with writing(self.path):
             self.logs.mkdir(exist_ok=True)
-            write_whole(self.config, _job_fields(config, script, arguments))
+            write_whole(self.config, _job_fields(config, script, arguments, options))
+
+    def keep_options(self, options: _Words) -> None:
+        """Let the command that goes on with the job name these; by whom it is held.
+
+        Raises:
+            StoreFull: there is no space for it.
+        """
+        fields = read_json(self.config, dict[str, object])
+        if fields is not None and not self.is_another():
+            with writing(self.path):
+                write_whole(self.config, {**fields, "options": options})
 
     def _forget_last_run(self, say: Callable[[str], None]) -> None:
         """Remove what tells where the last run's coordinator listened; nobody runs."""
@@ -282,7 +303,8 @@ class JobDir:
     def resume_command(self) -> str:
         """The command that goes on with the job as it was started last."""
         ran = read_json(self.config, _Written) or _Written()
-        return resume_command(self.path, self.read_script(), ran.arguments, ran.plugins)
+        script, named = self.read_script(), (ran.plugins, ran.options)
+        return resume_command(self.path, script, ran.arguments, *named)
 
     def read_run(self) -> RunFile | None:
         """Where the running job's coordinator listens; None when none is running."""
@@ -342,10 +364,16 @@ class JobDir:
         return None
 
 
-def _job_fields(config: JobConfig, script: str, arguments: _Words) -> dict[str, object]:
-    words = [os.fsencode(word).decode(errors="replace") for word in arguments]
-    fields = {"script": script, "arguments": words, "journal_format": FORMAT}
-    return {**msgspec.to_builtins(config), **fields}
+def _job_fields(
+    config: JobConfig, script: str, arguments: _Words, options: _Words
+) -> dict[str, object]:
+    fields = {"script": script, "journal_format": FORMAT}
+    words = {"arguments": _as_text(arguments), "options": _as_text(options)}
+    return {**msgspec.to_builtins(config), **fields, **words}
+
+
+def _as_text(words: _Words) -> list[str]:
+    return [os.fsencode(word).decode(errors="replace") for word in words]
 
 
 def _taken(job: JobDir) -> str:

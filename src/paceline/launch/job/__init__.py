@@ -69,6 +69,7 @@ from paceline.launch.job.naming import (
     ask_secret,
     fresh_job_dir,
     named_job,
+    notebook_name,
     pace_command,
     piped_secret,
     shown_name,

@@ -5,6 +5,7 @@ Waits: for the secret, if somebody is to type it.
 
 import getpass
 import os
+import re
 import shlex
 import sys
 from collections.abc import Callable, Mapping
@@ -63,6 +64,15 @@ def fresh_job_dir(root: Path, script: str, now_s: float) -> Path:
             number += 1
         else:
             return path
+
+
+def notebook_name(environ: Mapping[str, str], names: Mapping[str, object]) -> str:
+    """What a job is called that a notebook begins: as its file, if somebody tells that.
+
+    Jupyter does by ``environ``, VS Code by ``names``, which the cells have.
+    """
+    file = names.get("__vsc_ipynb_file__") or environ.get("JPY_SESSION_NAME") or ""
+    return re.sub(r"[^\w.-]+", "-", Path(str(file)).stem).strip("-.") or "notebook"
 
 
 def shown_name(job: JobDir | JobDoor) -> str:

@@ -222,6 +222,7 @@ class Heartbeat:
     def look(self) -> None:
         """Time has passed: beat, and tell what is to be told now and then."""
         self.beat_if_due()
+        self._driver.note_spent()
         self._tell_if_due(self._clock.now_s())
         if self._link is not None:
             self._link.look()

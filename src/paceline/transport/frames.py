@@ -222,7 +222,7 @@ def _encoded(message: msgspec.Struct) -> bytes:
         raise FrameRefused(f"{type(message).__name__} cannot travel: {error}") from error
 
 
-class Parcel(NamedTuple):
+class Parcel(msgspec.Struct, frozen=True, gc=False):
     """What a frame would carry, without one; the buffers are still the sender's."""
 
     message: bytes

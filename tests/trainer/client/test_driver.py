@@ -7,7 +7,7 @@ from paceline import failpoints
 from paceline.errors import ForeignPeer, FrameRefused, HandshakeRefused, UsageError
 from paceline.ids import COORDINATOR, Window
 from paceline.messages.data import KeepTracked, Push
-from paceline.messages.shared import Message
+from paceline.messages.shared import Message, SpentTime
 from paceline.messages.trainer import AskRecords, Beat, Beaten, Computed, Records
 from paceline.messages.waits import Wait, wait_for
 from paceline.trainer.acts import Act, Ask, Collect, Lost, Pause, Post
@@ -217,6 +217,15 @@ def test_the_heartbeat_beats_only_when_the_loop_is_silent(
     assert not heartbeat.beat_if_due()
     [beat] = job.of(Beat)
     assert (beat.state, beat.incarnation) == ("training", 1)
+
+
+def test_what_time_went_into_goes_along_with_one_tick(job: FakeJob, driver: Driver) -> None:
+    driver.stopwatch.begin()
+    job.clock.advance(0.5)
+    Heartbeat(driver, job.clock, 1.0).look()
+    asking = driver._protocol.asking
+    assert asking.take_spent() == SpentTime(read=0.5)
+    assert asking.take_spent() is None
 
 
 def test_a_beat_that_does_not_arrive_is_no_error_and_reconnects(

@@ -36,7 +36,7 @@ class Terminal:
         """It asks once a second, and is put off each time."""
         told = len(self.lines)
         for _ in range(round(seconds)):
-            self.waits.asks(CALLS)
+            self.waits.asks(CALLS, self.clock.now_s())
             self.passes(1.0)
             self.waits.heard(PUT_OFF)
         return self.lines[told:]
@@ -49,7 +49,7 @@ def terminal() -> Terminal:
 
 def test_a_short_wait_is_not_told(terminal: Terminal) -> None:
     assert terminal.put_off(9.0) == []
-    terminal.waits.asks(CALLS)
+    terminal.waits.asks(CALLS, terminal.clock.now_s())
     terminal.waits.heard(ANSWERED)
     assert terminal.passes(60.0) == []
 
@@ -67,7 +67,7 @@ def test_a_wait_is_told_after_ten_seconds_again_while_it_lasts_and_at_its_end(
     ]
     assert terminal.put_off(59.0) == [], "ever more rarely"
     assert len(terminal.put_off(1.0)) == 1
-    terminal.waits.asks(CALLS)
+    terminal.waits.asks(CALLS, terminal.clock.now_s())
     terminal.waits.heard(ANSWERED)
     assert terminal.lines[-1] == (
         "trainer-0 goes on after 100 s: it has waited for trainer-1 (round)"
@@ -82,7 +82,7 @@ def test_a_full_disk_is_told_every_ten_seconds_for_as_long_as_it_lasts(
     assert len(terminal.lines) == 2, "for another trainer, after 10 and 40 s"
     full = Wait("disk", "the disk is full", (COORDINATOR,))
     for _ in range(600):
-        terminal.waits.asks(CALLS)
+        terminal.waits.asks(CALLS, terminal.clock.now_s())
         terminal.passes(1.0)
         terminal.waits.heard({COORDINATOR: Waiting(wait=full, is_held=True)})
     told = terminal.lines[2:]
@@ -94,7 +94,7 @@ def test_a_full_disk_is_told_every_ten_seconds_for_as_long_as_it_lasts(
 
 def test_the_next_wait_begins_anew(terminal: Terminal) -> None:
     terminal.put_off(12.0)
-    terminal.waits.asks(CALLS)
+    terminal.waits.asks(CALLS, terminal.clock.now_s())
     terminal.waits.heard(ANSWERED)
     assert terminal.put_off(9.0) == []
     assert len(terminal.put_off(1.0)) == 1
@@ -103,14 +103,14 @@ def test_the_next_wait_begins_anew(terminal: Terminal) -> None:
 def test_many_short_waits_are_no_long_one(terminal: Terminal) -> None:
     for _ in range(100):
         assert terminal.put_off(1.0) == []
-        terminal.waits.asks(CALLS)
+        terminal.waits.asks(CALLS, terminal.clock.now_s())
         terminal.waits.heard(ANSWERED)
-        terminal.waits.rests()
+        terminal.waits.rests(terminal.clock.now_s())
 
 
 def test_who_lets_nothing_be_heard_is_who_is_waited_for(terminal: Terminal) -> None:
     terminal.put_off(2.0)
-    terminal.waits.asks(CALLS)
+    terminal.waits.asks(CALLS, terminal.clock.now_s())
     terminal.passes(SILENT_S)
     assert terminal.waits.current() == Wait(
         "round", ROUND.reason, ROUND.whom, since_s=2.0 + SILENT_S
@@ -124,9 +124,9 @@ def test_who_lets_nothing_be_heard_is_who_is_waited_for(terminal: Terminal) -> N
 def test_a_coordinator_that_is_away_is_told(terminal: Terminal) -> None:
     away = Wait("coordinator", "the coordinator is away: refused", (COORDINATOR,))
     for _ in range(24):
-        terminal.waits.asks(CALLS)
+        terminal.waits.asks(CALLS, terminal.clock.now_s())
         terminal.waits.heard({COORDINATOR: Lost("refused")})
-        terminal.waits.pauses(away)
+        terminal.waits.pauses(away, terminal.clock.now_s())
         terminal.passes(0.5)
     [told] = terminal.lines
     assert told.startswith("trainer-0 waits for coordinator (coordinator), 10 s: ")
@@ -145,9 +145,9 @@ def test_who_joins_and_finds_no_servers_waits_for_them(terminal: Terminal) -> No
         wait=missing,
     )
     for _ in range(100):
-        terminal.waits.asks(CALLS)
+        terminal.waits.asks(CALLS, terminal.clock.now_s())
         terminal.waits.heard({COORDINATOR: joined})
-        terminal.waits.pauses(missing)
+        terminal.waits.pauses(missing, terminal.clock.now_s())
         terminal.passes(0.25)
     assert len(terminal.lines) == 1
     assert "waits for server-1 (servers), 10 s" in terminal.lines[0]
@@ -157,27 +157,27 @@ def test_a_wait_goes_on_through_acts_that_follow_each_other(terminal: Terminal) 
     """A loop that is put off flushes what is open, and asks again."""
     for _ in range(10):
         terminal.put_off(1.0)
-        terminal.waits.rests()
+        terminal.waits.rests(terminal.clock.now_s())
         assert terminal.waits.current() is None
     assert len(terminal.lines) == 1
 
 
 def test_what_the_script_computes_is_no_wait(terminal: Terminal) -> None:
     terminal.put_off(5.0)
-    terminal.waits.rests()
+    terminal.waits.rests(terminal.clock.now_s())
     assert terminal.passes(60.0) == []
     assert terminal.put_off(9.0) == [], "and none before it counts"
 
 
 def test_a_wait_that_was_given_up_is_over_with_it(terminal: Terminal) -> None:
     terminal.put_off(12.0)
-    terminal.waits.rests(is_over=True)
+    terminal.waits.rests(terminal.clock.now_s(), is_over=True)
     assert terminal.lines[-1].startswith("trainer-0 goes on after 12 s")
 
 
 def test_a_wait_that_was_told_and_left_ends_a_moment_later(terminal: Terminal) -> None:
     terminal.put_off(12.0)
-    terminal.waits.rests()
+    terminal.waits.rests(terminal.clock.now_s())
     [told] = terminal.passes(GOES_ON_S + 0.25)
     assert told.startswith("trainer-0 goes on after 12 s")
 
@@ -198,9 +198,9 @@ def test_what_is_shown_is_waited_for_whatever_is_asked_meanwhile(
     with terminal.waits.showing(events):
         for _ in range(11):
             terminal.passes(1.0)
-            terminal.waits.asks(CALLS)
+            terminal.waits.asks(CALLS, terminal.clock.now_s())
             terminal.waits.heard(ANSWERED)
-            terminal.waits.rests()
+            terminal.waits.rests(terminal.clock.now_s())
     assert terminal.lines == [
         "trainer-0 waits (events), 10 s: events of other trainers",
         "trainer-0 goes on after 11 s: it has waited (events)",

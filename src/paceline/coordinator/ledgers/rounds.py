@@ -58,6 +58,8 @@ def _since_first(
     came_s: Mapping[str, float], contributions: Sequence[Contribution]
 ) -> tuple[float, ...]:
     """When each of them came, since the first of all who did; to a tenth of a ms."""
+    if len(came_s) == 1:
+        return (0.0,) * len(contributions)
     first_s = min(came_s.values())
     return tuple([round(came_s[one.trainer] - first_s, 4) for one in contributions])
 

@@ -315,12 +315,12 @@ class Launcher:
         self._is_answered = orders is not None
         now = self._clock.now_s()
         if orders is None:
-            self._waits.pauses(_AWAY)
+            self._waits.pauses(_AWAY, self._clock.now_s())
             self._waits.look()
             child = self._children.get(COORDINATOR)
             signs = None if child is None else signs_of_life(child.pid)
             return self._supervision.apply(CoordinatorSilent(signs), now)
-        self._waits.rests(is_over=True)
+        self._waits.rests(self._clock.now_s(), is_over=True)
         status = orders if isinstance(orders, JobStatus) else orders.status
         self._status = status
         self._time.note(status, now)

@@ -20,6 +20,8 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeVar, cast, final
 
+import msgspec
+
 from paceline.errors import (
     DeadlineExceeded,
     ForeignPeer,
@@ -31,14 +33,13 @@ from paceline.errors import (
 from paceline.failpoints import armed, failpoint
 from paceline.ids import COORDINATOR
 from paceline.messages.data import Push, Pushed
-from paceline.messages.shared import Message, SpentTime
+from paceline.messages.shared import Message
 from paceline.messages.trainer import Beat, Beaten, Computed, Tick
 from paceline.timing import Clock, Deadline
 from paceline.trainer.acts import (
     Act,
     Ask,
     Collect,
-    ForgetPosted,
     Lost,
     Pause,
     Post,
@@ -55,7 +56,6 @@ from paceline.transport.frames import Buffer
 
 T = TypeVar("T")
 
-_NO_SPAN = contextlib.nullcontext()
 _LOSSES = (PeerLost, DeadlineExceeded, HandshakeRefused)
 
 
@@ -86,6 +86,7 @@ class Payload(NamedTuple):
         )
 
 
+Span = Callable[[Wanted], contextlib.AbstractContextManager[object]]
 Attach = Callable[[str, Message], Payload]
 """(role, message) -> the message with its numbers; called again for every repetition."""
 
@@ -96,7 +97,7 @@ def bare(role: str, message: Message) -> Payload:
     return Payload(message)
 
 
-class Sent(NamedTuple):
+class Sent(msgspec.Struct, frozen=True):
     """A request that is out, until its reply was waited for."""
 
     connection: Connection
@@ -104,7 +105,7 @@ class Sent(NamedTuple):
     landed: Callable[[Message], Message] | None
 
 
-class _Sending(NamedTuple):
+class _Sending(msgspec.Struct, frozen=True):
     """Questions to several roles: those that are out, and replies that are here."""
 
     calls: dict[str, Message]
@@ -129,7 +130,7 @@ class Driver:
         self._timeout_s = timeout_s
         self._pid = os.getpid()
         # What the time of a question is called; a profiler has names, others have none.
-        self.span: Callable[[Wanted], contextlib.AbstractContextManager[object]] = _no_span
+        self.span: Span | None = None
         self._closing = threading.Event()
         self._posted: dict[int, _Sending] = {}
         self.locks = LockKeeper(lambda server, message: self._call(server, message, 1.0))
@@ -147,41 +148,29 @@ class Driver:
                 f"the session belongs to process {self._pid}; a forked process must not "
                 "use it: read data there, train here"
             )
-        replies: Replies = {}
         asking, spending = self._protocol.asking, self.stopwatch.spending
         asking.now_s, on = self.clock.now_s(), spending.on
-        told = spending.told(asking.now_s) if spending.due(asking.now_s) else None
-        asking.spent = SpentTime(*told) if told else asking.spent
         worked_s: float | None = None  # until it asks somebody, it computes all the time
         try:
             wanted = next(act)
-            began_s, worked_s = self.clock.now_s(), self.clock.worked_s()
-            spending.turn(_whom(wanted), began_s)
+            began_s = now_s = self.clock.now_s()
+            worked_s = self.clock.worked_s()
             while True:
-                with self.span(wanted):
-                    if isinstance(wanted, Ask):
-                        sending = self._send(wanted.calls, attach, aside=wanted.aside)
-                        replies = self._gather(sending, aside=wanted.aside)
-                    elif isinstance(wanted, Post):
-                        sending = self._send(wanted.calls, attach, is_posted=True)
-                        self._posted[wanted.number] = sending
-                        self.waits.rests()
-                    elif isinstance(wanted, Collect):
-                        sending = self._taken(wanted.posted)
-                        self.waits.asks(sending.calls)
-                        replies = self._gather(sending)
-                    elif isinstance(wanted, ForgetPosted):
-                        self._forget()
-                    else:
-                        self._pause(wanted)
-                asking.now_s = self.clock.now_s()
+                spending.turn(_whom(wanted), now_s)
+                if self.span is None:
+                    replies = self._carry(wanted, attach, now_s)
+                else:
+                    with self.span(wanted):
+                        replies = self._carry(wanted, attach, now_s)
+                asking.now_s = now_s = self.clock.now_s()
+                if type(wanted) is Post:
+                    self.waits.rests(now_s)
                 wanted = act.send(replies)
-                spending.turn(_whom(wanted), asking.now_s)
         except StopIteration as done:
-            self.waits.rests()
+            self.waits.rests(asking.now_s)
             return cast("T", done.value)
         except BaseException:
-            self.waits.rests(is_over=True)
+            self.waits.rests(self.clock.now_s(), is_over=True)
             self._forget()
             raise
         finally:
@@ -190,6 +179,28 @@ class Driver:
                 spending.turn(on, now_s)
                 took_s = now_s - began_s
                 self.stopwatch.waited_s += took_s - (self.clock.worked_s() - worked_s)
+
+    def _carry(self, wanted: Wanted, attach: Attach, now_s: float) -> Replies:
+        """Do what an act wants; what has been answered, if anything was to be."""
+        if type(wanted) is Post:
+            self._posted[wanted.number] = self._send(wanted.calls, attach, now_s)
+        elif type(wanted) is Collect:
+            sending = self._taken(wanted.posted)
+            self.waits.asks(sending.calls, now_s)
+            return self._gather(sending)
+        elif type(wanted) is Ask:
+            aside = wanted.aside
+            sending = self._send(wanted.calls, attach, None if aside else now_s)
+            return self._gather(sending, aside=aside)
+        elif isinstance(wanted, Pause):
+            self._pause(wanted, now_s)
+        else:
+            self._forget()
+        return {}
+
+    def note_spent(self) -> None:
+        """Tell with the next tick what time went into; any thread may call."""
+        self._protocol.asking.spent = self.stopwatch.spent()
 
     def tell_computed(self) -> None:
         """Tell how long batches took since this was told last; any thread may call."""
@@ -242,9 +253,9 @@ class Driver:
             self._courier.close()
             self.locks.stop(self._timeout_s)
 
-    def _pause(self, pause: Pause) -> None:
+    def _pause(self, pause: Pause, now_s: float) -> None:
         if pause.wait is not None:
-            self.waits.pauses(pause.wait)
+            self.waits.pauses(pause.wait, now_s)
         if self._closing.wait(pause.seconds):
             why = "" if pause.wait is None else f": {pause.wait.reason}"
             raise UsageError(f"the session was closed while waiting{why}")
@@ -262,18 +273,17 @@ class Driver:
         self,
         calls: dict[str, Message],
         attach: Attach,
-        *,
-        is_posted: bool = False,
-        aside: bool = False,
+        now_s: float | None,
     ) -> _Sending:
         """Submit all calls, but those that may be answered without.
 
         It may take as long as the answer: in one process a server works in this thread.
+        ``now_s``: since when their answers are waited for; None: something else is.
         """
-        is_push = not aside and _are_pushes(calls)
+        is_push = now_s is not None and _are_pushes(calls)
         sending = _Sending(calls, is_push, {}, {}, {})
-        if not aside:
-            self.waits.asks(calls)
+        if now_s is not None:
+            self.waits.asks(calls, now_s)
         if armed:
             fail_before(calls)
         try:
@@ -285,8 +295,6 @@ class Driver:
                     self._submit(role, payload, sending)
                 else:
                     sending.later[role] = payload
-            if sending.later and not is_posted:
-                self._settle_later(sending)
         except BaseException:
             self._drop(sending)
             raise
@@ -305,7 +313,7 @@ class Driver:
 
     def _gather(self, sending: _Sending, *, aside: bool = False) -> Replies:
         """Collect the replies."""
-        calls, is_push, sent, _, replies = sending
+        calls, sent, replies = sending.calls, sending.sent, sending.replies
         try:
             if sending.later:
                 self._settle_later(sending)
@@ -315,12 +323,12 @@ class Driver:
                 left_s = self._timeout_s if deadline is None else deadline.remaining_s()
                 replies[role] = self._wait_reply(role, sent[role], left_s)
                 del sent[role]
-                if is_push and sent and isinstance(replies[role], Pushed):
+                if sending.are_pushes and sent and isinstance(replies[role], Pushed):
                     failpoint("trainer.between_acks")
         finally:
             if sent:
                 self._drop(sending)
-        if isinstance(calls.get(COORDINATOR), Tick):
+        if armed and isinstance(calls.get(COORDINATOR), Tick):
             failpoint("trainer.after_tick")
         if COORDINATOR in calls:
             self.asked_s = self.clock.now_s()
@@ -371,18 +379,15 @@ class Driver:
         return answer.message if sent.landed is None else sent.landed(answer.message)
 
 
-def _no_span(_: Wanted) -> contextlib.AbstractContextManager[object]:
-    return _NO_SPAN
-
-
 def _whom(wanted: Wanted) -> int:
     """Who is waited for, as seconds go; several times a step."""
-    if isinstance(wanted, Pause):
-        is_server = wanted.wait is not None and wanted.wait.kind == "servers"
-        return SERVERS if is_server else OTHERS
-    if isinstance(wanted, ForgetPosted):
-        return OTHERS
-    calls = wanted.posted.calls if isinstance(wanted, Collect) else wanted.calls
+    if type(wanted) is Ask or type(wanted) is Post:
+        calls = wanted.calls
+    elif type(wanted) is Collect:
+        calls = wanted.posted.calls
+    else:
+        wait = wanted.wait if isinstance(wanted, Pause) else None
+        return SERVERS if wait is not None and wait.kind == "servers" else OTHERS
     for role in calls:  # the first: those of one question are of one kind
         return SERVERS if role.startswith("server-") else OTHERS
     return OTHERS

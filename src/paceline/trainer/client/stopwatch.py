@@ -24,7 +24,6 @@ READ: Final = 0  # a batch that its loop wants
 COMPUTE: Final = 1  # what its script does with it
 SERVERS: Final = 2  # until they have answered
 OTHERS: Final = 3  # until they are there
-TELL_EVERY_S: Final = 1.0
 
 
 class Durations(NamedTuple):
@@ -44,13 +43,13 @@ class Stopwatch:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._lock = threading.Lock()  # guards all below
-        self.spending = SplitTime(len(SpentTime()), TELL_EVERY_S)
+        self.spending = SplitTime(len(SpentTime()))
         self._began_s: float | None = None
         # How long the trainer has waited for others, in all; the thread that begins and
         # ends batches adds to it.
         self.waited_s = 0.0
         self._waited_before_s = 0.0  # when it began
+        self._lock = threading.Lock()  # guards all below
         self._kept: list[float] = []
         self._batches = 0
         self._total_s = 0.0  # of all of them
@@ -60,8 +59,7 @@ class Stopwatch:
         """A batch begins to be read."""
         now_s = self._clock.now_s()
         self.spending.turn(READ, now_s)
-        with self._lock:
-            self._began_s, self._waited_before_s = now_s, self.waited_s
+        self._began_s, self._waited_before_s = now_s, self.waited_s
 
     def has_read(self) -> None:
         """It has been read, and is computed."""
@@ -85,16 +83,16 @@ class Stopwatch:
 
     def end(self) -> None:
         """The batch that was begun has been computed."""
+        if self._began_s is None:
+            return
+        waited_s, now_s = self.waited_s - self._waited_before_s, self._clock.now_s()
+        taken_s = max(0.0, now_s - self._began_s - waited_s)
+        self._began_s = None
         with self._lock:
-            if self._began_s is None:
-                return
-            waited_s, now_s = self.waited_s - self._waited_before_s, self._clock.now_s()
-            taken_s = max(0.0, now_s - self._began_s - waited_s)
             self._total_s += taken_s
             if self._batches % self._every == 0:
                 self._kept.append(taken_s)
             self._batches += 1
-            self._began_s = None
             if len(self._kept) >= MOST_KEPT:
                 self._kept = self._kept[::2]
                 self._every *= 2

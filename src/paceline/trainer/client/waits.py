@@ -61,12 +61,12 @@ class Waits:
         self._told_s = 0.0  # when that was; at first, when the wait began
         self._again_s = TELL_AGAIN_S
 
-    def asks(self, calls: Mapping[str, Message]) -> None:
+    def asks(self, calls: Mapping[str, Message], now_s: float) -> None:
         """The acting thread waits for the answers of these roles, from now on."""
         with self._lock:
             if not self._depth:
-                self._asked_s = self._begin()
-                self._asked = calls
+                self._begin(now_s)
+                self._asked, self._asked_s = calls, now_s
         if self._lines:
             self._say()
 
@@ -78,16 +78,16 @@ class Waits:
         if self._lines:
             self._say()
 
-    def pauses(self, wait: Wait) -> None:
+    def pauses(self, wait: Wait, now_s: float) -> None:
         """The acting thread lets some time pass, since it waits for this."""
         with self._lock:
             if not self._depth:
-                self._begin()
+                self._begin(now_s)
                 self._said, self._asked = wait, {}
         if self._lines:
             self._say()
 
-    def rests(self, *, is_over: bool = False) -> None:
+    def rests(self, now_s: float, *, is_over: bool = False) -> None:
         """The act has come to its end; ``is_over``: what it waited for is not wanted."""
         if self._began_s is None:
             return
@@ -96,7 +96,7 @@ class Waits:
                 if is_over:
                     self._end()
                 elif self._rests_s is None:
-                    self._rests_s = self._clock.now_s()
+                    self._rests_s = now_s
         if self._lines:
             self._say()
 
@@ -106,7 +106,7 @@ class Waits:
         with self._lock:
             self._depth += 1
             if self._depth == 1:
-                self._begin()
+                self._begin(self._clock.now_s())
                 self._said, self._asked = wait, {}
         try:
             yield
@@ -143,15 +143,19 @@ class Waits:
         is_steady = self._told is None or wait.kind == "disk"
         return now_s - self._told_s >= (TELL_AFTER_S if is_steady else self._again_s)
 
-    def _begin(self) -> float:
-        """It waits, or waits on; what time it is."""
-        now_s = self._clock.now_s()
-        if self._rests_s is not None and now_s - self._rests_s > GOES_ON_S:
-            self._end()
-        self._rests_s = None
+    def _begin(self, now_s: float) -> None:
+        """It waits, or waits on."""
         if self._began_s is None:
             self._began_s = self._told_s = now_s
-        return now_s
+        elif self._rests_s is not None:
+            self._go_on(self._rests_s, now_s)
+
+    def _go_on(self, rests_s: float, now_s: float) -> None:
+        """What has rested since then goes on, if it has not been too long."""
+        if now_s - rests_s > GOES_ON_S:
+            self._end()
+            self._began_s = self._told_s = now_s
+        self._rests_s = None
 
     def _hear(self, replies: Replies) -> None:
         self._asked = {}

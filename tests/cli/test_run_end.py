@@ -44,6 +44,27 @@ def test_without_json_a_table_is_printed(
     assert runs.job.path.name.endswith("-train")
 
 
+@pytest.mark.parametrize(("tee", "is_whole"), [("trainer", False), ("server-0", True)])
+def test_an_error_that_tee_has_shown_is_not_shown_again(
+    monkeypatch: pytest.MonkeyPatch,
+    runs: Runs,
+    script: Path,
+    capsys: pytest.CaptureFixture[str],
+    tee: str,
+    *,
+    is_whole: bool,
+) -> None:
+    reason = "trainer-0 ended with exit code 2; the end of trainer-0.log:"
+    words = "\nTraceback (most recent call last):\nValueError: x"
+    runs.verdict = Verdict(Ending.FAILED, reason + words, role="trainer-0")
+
+    folder = script.parent / "job"
+    assert exit_code(monkeypatch, "run", "--tee", tee, "--job-dir", folder, script) == 1
+    said = words if is_whole else " stands above"
+    assert f"paceline: failed: {reason.rstrip(':')}" in (shown := capsys.readouterr().err)
+    assert shown.rstrip().endswith(said)
+
+
 @contextlib.contextmanager
 def one_stream(monkeypatch: pytest.MonkeyPatch, shown: Path) -> Iterator[None]:
     """Let both streams go into one file, each as Python has it: in blocks, and in lines."""

@@ -42,6 +42,18 @@ def test_asking_again_returns_the_same_session_until_it_is_closed(tmp_path: Path
         job.end(None)
 
 
+def test_a_job_of_a_notebook_is_not_called_as_what_runs_its_kernel(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    cells = {"__vsc_ipynb_file__": "/notebooks/faces.ipynb"}
+    monkeypatch.setattr("sys.argv", ["/lib/ipykernel_launcher.py", "-f", "x.json"])
+    monkeypatch.setattr(connecting, "names_of_notebook", lambda: cells)
+    connecting.connect()
+    [folder] = (tmp_path / "runs").iterdir()
+    assert folder.name.endswith("-faces")
+    connecting._jobs[0].end(None)
+
+
 def test_a_script_that_was_interrupted_begins_no_other_job() -> None:
     session = connecting.connect()
     with pytest.raises(Interrupted):

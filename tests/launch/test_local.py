@@ -21,11 +21,12 @@ from paceline.launch.job.files import read_secret
 from paceline.launch.job.folder import JobDir
 from paceline.launch.local import LocalRun, Reach, RunResult, describe_run, wait_local_run
 from paceline.launch.processes.process import Child
+from paceline.launch.supervise.launcher import Ended, Launcher
 from paceline.launch.supervise.supervision import Supervision
 from paceline.timing import SystemClock
 from paceline.transport.shared_memory import SHARED_MEMORY
 from paceline.watch.progress import open_show
-from paceline.watch.summary import Ending
+from paceline.watch.summary import Ending, Verdict
 
 
 class StandInForks:
@@ -171,10 +172,30 @@ def test_scripts_that_failed_on_the_way_are_told_at_the_end(
 
     monkeypatch.setattr(local, "Supervision", with_failure)
     job = JobDir(tmp_path / "job")
+    log = job.log("trainer-1")
     assert run(job, refuse).said == (
-        f"trainer-1 failed on the way, once: exit code 3; the logs in {job.logs} tell more",
+        f"trainer-1 failed on the way, once: exit code 3; {log} tells more",
     )
     assert not sockets.exists()
+
+
+def test_who_ended_the_job_is_told_whole_and_not_once_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def with_failures(*given: Any) -> Supervision:  # Any: as they come
+        supervision = Supervision(*given)
+        for role in ("trainer-0", "trainer-1"):
+            supervision.failures.note(role, None, "exit code 3", since_s=0.0, now=1.0)
+        return supervision
+
+    def wait_ended(launcher: Launcher, _: object) -> Ended:
+        return launcher.ended(Verdict(Ending.FAILED, "trainer-0 died", role="trainer-0"))
+
+    monkeypatch.setattr(local, "Supervision", with_failures)
+    monkeypatch.setattr(Launcher, "wait_ended", wait_ended)
+    job = JobDir(tmp_path / "job")
+    [said] = run(job, lambda: None).said
+    assert said.startswith("trainer-1 failed on the way, once: ")
 
 
 def test_a_run_is_described_in_a_line() -> None:

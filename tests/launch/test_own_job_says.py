@@ -2,12 +2,15 @@
 
 import io
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+import torch
 
-from paceline.errors import Interrupted
+from paceline.errors import Interrupted, UsageError
 from paceline.launch import own_job
+from paceline.launch.job.folder import JobDir
 from paceline.messages.watching import JobStatus
 from paceline.params.rows import combining
 from paceline.watch import progress
@@ -86,6 +89,30 @@ def test_a_quiet_one_says_how_to_go_on(begin: Begin, output: io.StringIO) -> Non
     assert on.startswith("paceline: go on with: ")
 
 
+def test_without_a_step_there_is_nothing_to_go_on_with(
+    begin: Begin, output: io.StringIO
+) -> None:
+    job = begin()
+    model = torch.nn.Linear(1, 1)
+    job.session.share(model, torch.optim.SGD(model.parameters(), lr=1.0))
+    with pytest.raises(UsageError) as failure:
+        job.session.batches((torch.ones(4, 1),))  # type: ignore[call-arg]  # the slip
+    verdict = job.end(failure.value)
+    assert verdict is not None
+    assert verdict.reason.endswith("; nothing was trained yet")
+    assert "go on with" not in output.getvalue()
+
+
+def test_what_was_evaluated_is_gone_on_with(begin: Begin, output: io.StringIO) -> None:
+    job = begin()
+    metric = pytest.importorskip("torchmetrics").SumMetric()
+    model = torch.nn.Linear(1, 1)
+    job.session.share(model, torch.optim.SGD(model.parameters(), lr=1.0))
+    job.session.evaluate(metric, lambda batch: batch, torch.ones(4, 1), batch_size=2)
+    job.end(ValueError("a bug"))
+    assert "go on with" in output.getvalue()
+
+
 def test_modules_with_rules_of_ones_own_are_named_as_plugins(
     begin: Begin, output: io.StringIO, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -99,3 +126,21 @@ def test_modules_with_rules_of_ones_own_are_named_as_plugins(
         train(job.session, press_ctrl_c(at=2))
     job.end(None)
     assert output.getvalue().endswith(" --plugin rules 'my train.py' --rate 1\n")
+
+
+def test_who_is_killed_leaves_a_command_that_names_them(
+    begin: Begin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(own_job, "LOOK_EVERY_S", 0.01)
+    job, is_kept = begin(), threading.Event()
+    keep = JobDir.keep_options
+
+    def kept(folder: JobDir, options: Sequence[str]) -> None:
+        keep(folder, options)
+        is_kept.set()
+
+    monkeypatch.setattr(JobDir, "keep_options", kept)
+    monkeypatch.setattr(own_job, "modules_of_rules", lambda: ("__main__", "rules"))
+    assert is_kept.wait(60)
+    told = JobDir(job.job.path).resume_command()
+    assert told.endswith(" --plugin rules 'my train.py' --rate 1")

@@ -267,7 +267,7 @@ def test_in_a_kernel_of_a_notebook_the_cell_is_written_to(
         written.append(data)
         return Handle()
 
-    shell = SimpleNamespace(kernel=object())
+    shell = SimpleNamespace(kernel=object(), user_ns={})
     ipython = SimpleNamespace(
         get_ipython=lambda: shell, display=SimpleNamespace(display=display)
     )

@@ -31,6 +31,7 @@ from paceline.launch.job import (
     file_of,
     fresh_job_dir,
     job_of,
+    log_kind,
     require_named,
     require_script,
     require_utf8,
@@ -195,7 +196,7 @@ def run(  # noqa: PLR0913  (the command line has one parameter for each option)
         lambda: leading(others.listening()) if coordinator_only else others.listening(),
     )
     result = wait_asked(asked, lambda: open_show(sys.stderr))
-    _tell_end(result, as_json=as_json)
+    _tell_end(result, tee or (), as_json=as_json)
     raise typer.Exit(result.verdict.exit_code)
 
 
@@ -320,10 +321,11 @@ def settings(said: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _tell_end(result: RunResult, *, as_json: bool) -> None:
+def _tell_end(result: RunResult, tee: Sequence[str], *, as_json: bool) -> None:
     """The summary, then how the run ended and what is to be done: who looks sees it last.
 
-    JSON is for programs, which read the last line of standard output.
+    JSON is for programs, which read the last line of standard output. What ``tee`` has
+    shown of a log is not shown again.
     """
     if not as_json:
         with unheeded():
@@ -332,6 +334,8 @@ def _tell_end(result: RunResult, *, as_json: bool) -> None:
     verdict = result.verdict
     if verdict.ending is not Ending.TRAINED:
         told = tell_ending(verdict.ending.value, verdict.reason)
+        if verdict.role in tee or log_kind(verdict.role) in tee:
+            told = told.partition("\n")[0].removesuffix(":") + " stands above"
         print(f"paceline: {told}", file=sys.stderr)
     for said in result.said:
         print(f"paceline: {said}", file=sys.stderr)

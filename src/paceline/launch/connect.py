@@ -47,6 +47,7 @@ from paceline.launch.job import (
     door_addresses,
     fresh_job_dir,
     load_plugins,
+    notebook_name,
     read_place,
     read_quiet,
     wires_of,
@@ -67,6 +68,7 @@ from paceline.trainer.client import Courier
 from paceline.trainer.peers import PeerWires
 from paceline.trainer.seating import take_seat
 from paceline.trainer.session import Session
+from paceline.watch.progress import names_of_notebook
 from paceline.watch.summary import Ending
 
 _lock = threading.Lock()  # guards what follows
@@ -77,7 +79,8 @@ _jobs: list[OwnJob] = []  # the one that it has started for it
 def connect() -> Session:
     """Join the job that the ``PACELINE_*`` environment names, or start an embedded one.
 
-    An embedded job's folder is ``$PACELINE_JOB_DIR``, else ``runs/<time>-<script>``. What
+    An embedded job's folder is ``$PACELINE_JOB_DIR``, else ``runs/<time>-<script>``, in a
+    notebook ``runs/<time>-<notebook>``. What
     `paceline run` says of a job is said on standard error, unless ``PACELINE_QUIET`` is 1;
     Ctrl-C and exceptions end it with a checkpoint. Its summary is written when the process
     ends.
@@ -178,7 +181,9 @@ def _join(place: Place, visit: GuestVisit | None = None) -> Session:
 
 def _embed() -> Session:
     is_quiet, named = read_quiet(os.environ), os.environ.get(JOB_DIR)
-    folder = Path(named) if named else fresh_job_dir(RUNS, sys.argv[0], wall_time_s())
+    cells = names_of_notebook()
+    script = sys.argv[0] if cells is None else f"{notebook_name(os.environ, cells)}.ipynb"
+    folder = Path(named) if named else fresh_job_dir(RUNS, script, wall_time_s())
     output = sys.stderr if sys.stderr is not None else io.StringIO()
     try:
         job = OwnJob(

@@ -155,6 +155,14 @@ class EmbeddedJob:
             self._job.write_run(run)
             self._stack.enter_context(stack.pop_all())
 
+    def keep_plugins(self, plugins: Sequence[str]) -> None:
+        """Let the command that goes on with the job name these, whoever kills it.
+
+        Raises:
+            StoreFull: there is no space for it.
+        """
+        self._job.keep_options([word for one in plugins for word in ("--plugin", one)])
+
     def wait_saved(self, limit_s: float) -> JobStatus | None:
         """Take a cut of all that counts; sessions have left, or were given up.
 

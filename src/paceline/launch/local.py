@@ -93,6 +93,10 @@ class Reach(NamedTuple):
     listening: "Listening | None" = None
     guests: "GuestHall | None" = None
 
+    def options(self) -> list[str]:
+        """As the command line lets other machines into the next run."""
+        return [] if self.listening is None else self.listening.options()
+
 
 class RunResult(NamedTuple):
     """How a run ended; ``said``: what else is to be told of it."""
@@ -138,7 +142,7 @@ def wait_local_run(
     may_share_memory(environment)  # what it cannot read is told before anything starts
     # Outermost: whoever interrupts, and when, gets an orderly end and a summary.
     with Interrupts() as interrupts, contextlib.ExitStack() as stack:
-        run, sockets = _claim(stack, run, show, clock)
+        run, sockets = _claim(stack, run, show, clock, reach)
         ground = _open_ground(stack, run, sockets, environment, reach)
         supervision = ground.supervision()
         door: HostsDoor | None = None
@@ -252,7 +256,7 @@ class _Ground(NamedTuple):
 
 
 def _claim(
-    stack: contextlib.ExitStack, run: LocalRun, show: Show, clock: Clock
+    stack: contextlib.ExitStack, run: LocalRun, show: Show, clock: Clock, reach: Reach
 ) -> tuple[LocalRun, Path]:
     """Hold the job's folder and a folder for sockets; the job as it is from now on."""
     config, script, job, is_resumed = run
@@ -268,6 +272,7 @@ def _claim(
             show.say,
             is_resumed=is_resumed,
             arguments=() if script.function else script.arguments,
+            options=reach.options(),
         )
     )
     if script.content:
@@ -347,7 +352,8 @@ def _sum_up(
         ended.status, ended.verdict, restarts, seconds, str(job.path), ended.time
     )
     failures = supervision.failures.told()
-    said = [f"{told}; the logs in {job.logs} tell more" for told in failures]
+    failures.pop(ended.verdict.role, None)  # it is told whole
+    said = [f"{told}; {job.log(role)} tells more" for role, told in failures.items()]
     if ended.status is not None and ended.status.events_lost:
         lost = f"{ended.status.events_lost:,} events were not written"
         said.append(f"{lost}: there was no space in {job.path}")
@@ -355,8 +361,7 @@ def _sum_up(
         said.append(unwritten)
     may_resume = ended.verdict.ending is Ending.INTERRUPTED or ended.verdict.may_resume
     if may_resume and not job.is_another():
-        machines = [] if reach.listening is None else reach.listening.options()
         ran = script.named, script.arguments
-        command = resume_command(job.path, *ran, config.plugins, machines)
+        command = resume_command(job.path, *ran, config.plugins, reach.options())
         said.append(f"go on with: {command}")
     return RunResult(summary, ended.verdict, tuple(said))

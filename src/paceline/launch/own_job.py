@@ -82,6 +82,7 @@ class OwnJob:
         self._closing = threading.Lock()  # held by whoever ends the job
         self._status: JobStatus | None = None
         self._is_ending = self._is_over = False
+        self._plugins: list[str] = []  # as they are kept
         self._goes_on = False  # a run that is resumed finds what the script has left undone
         if not is_quiet:
             run = LocalRun(config, script, JobDir(folder))
@@ -166,6 +167,8 @@ class OwnJob:
         self._goes_on = self._may_go_on(now)
         if status is not None and self._goes_on:
             return f"saved as cut {status.cut}"
+        if status is not None and self.job.has_cut():
+            return "nothing was trained yet"
         if status is not None:
             return "nothing was shared yet, and nothing is saved"
         why = "the events say why" if now.trouble is None else now.trouble.text
@@ -175,7 +178,10 @@ class OwnJob:
 
     def _may_go_on(self, status: JobStatus | None) -> bool:
         """Whether a resumed run finds something, or could not even begin to have it."""
-        return self.job.has_cut() or (status is not None and status.trouble is not None)
+        if status is None or status.trouble is not None:
+            return status is not None or self.job.has_cut()
+        has_begun = status.cut or status.records or status.tasks_done  # cut 0: as it began
+        return bool(has_begun) and self.job.has_cut()
 
     def _is_full(self) -> bool:
         """Whether the disk of the job folder takes nothing."""
@@ -196,9 +202,7 @@ class OwnJob:
         if self._goes_on:
             script = self._script
             path, arguments = shown(self.job.path), script.arguments
-            # A server of a run is not in the script's process: what it imports is named.
-            plugins = [name for name in modules_of_rules() if name != "__main__"]
-            command = resume_command(path, script.named, arguments, plugins)
+            command = resume_command(path, script.named, arguments, _plugins())
             where = ", on Linux" if lacking() else ""
             self._say(f"go on with{where}: {command}")
 
@@ -306,10 +310,18 @@ class OwnJob:
         if is_shown and _moved(self._status) != _moved(before):
             with contextlib.suppress(OSError, ValueError):
                 self._lines.show(self._status, 0, now)
+        if (plugins := _plugins()) != self._plugins and not self._is_ending:
+            self.job.keep_plugins(plugins)
+            self._plugins = plugins
 
     def _say(self, text: str) -> None:
         with contextlib.suppress(OSError, ValueError):  # the terminal may be gone
             self._lines.say(text)
+
+
+def _plugins() -> list[str]:
+    """A server of a run is not in the script's process: what it imports is named."""
+    return [name for name in modules_of_rules() if name != "__main__"]
 
 
 def _moved(status: JobStatus | None) -> object:

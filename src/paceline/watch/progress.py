@@ -201,12 +201,21 @@ def open_show(output: TextIO) -> Show:
     return Bar(console) if console.is_terminal else Lines(output)
 
 
-def _cell() -> Callable[[str], None] | None:
-    """What writes an output of the cell that runs; None in no kernel of a notebook."""
+def names_of_notebook() -> dict[str, object] | None:
+    """What the cells of a notebook have named; None in no kernel of one."""
     ipython: Any = sys.modules.get("IPython")  # Any: it need not be there
     shell = None if ipython is None else ipython.get_ipython()
-    if getattr(shell, "kernel", None) is None:
+    if shell is None or getattr(shell, "kernel", None) is None:
         return None
+    names: dict[str, object] = shell.user_ns
+    return names
+
+
+def _cell() -> Callable[[str], None] | None:
+    """What writes an output of the cell that runs; None in no kernel of a notebook."""
+    if names_of_notebook() is None:
+        return None
+    ipython: Any = sys.modules["IPython"]
     handle = ipython.display.display({"text/plain": ""}, raw=True, display_id=True)
     return lambda text: handle.update({"text/plain": text}, raw=True)
 

@@ -57,6 +57,7 @@ class Verdict(NamedTuple):
     ending: Ending
     reason: str
     may_resume: bool = False  # failed, but not for long: --resume goes on
+    role: str = ""  # whose log's end the reason has, from its second line on
 
     @property
     def exit_code(self) -> int:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from paceline.config import JobConfig
-from paceline.errors import UsageError
+from paceline.errors import JobFailed, UsageError
 from paceline.launch.engines import SshEngine
 from paceline.launch.hosts import Capacity, Listening
 from paceline.launch.job import JobDir, UserScript
@@ -44,6 +44,31 @@ HERE = TcpListening("10.0.0.1", "10.0.0.1", 7070, 7070)
 )
 def test_it_is_said_in_options(listening: Listening, typed: str) -> None:
     assert " ".join(listening.options()) == typed
+
+
+def test_who_finds_a_killed_launcher_is_told_how_machines_are_let_in_again(
+    tmp_path: Path,
+) -> None:
+    job, told = JobDir(tmp_path / "job"), []
+    (script := tmp_path / "train.py").write_text("")
+
+    class Forks:
+        def start(self, *_: object) -> None:
+            told.append(job.resume_command())
+            raise JobFailed("seen enough")
+
+    here = Listening(TcpListening("127.0.0.1", "127.0.0.1"), hosts=1, is_plain=True)
+    config = JobConfig(run="r", checkpoints=str(tmp_path / "cuts"))
+    wait_local_run(
+        LocalRun(config, UserScript(str(script), ()), job),
+        open_show(io.StringIO()),
+        SystemClock(),
+        forks=Forks(),  # type: ignore[arg-type]  # a stand-in
+        reach=Reach(listening=here),
+    )
+    options = " ".join(here.options())
+    assert "--listen 127.0.0.1:" in options
+    assert told == [f"paceline run --resume --job-dir {job.path} {options} {script}"]
 
 
 def test_a_port_that_somebody_has_is_refused_before_the_checkpoints_are_claimed(

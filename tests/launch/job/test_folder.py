@@ -11,7 +11,8 @@ from msgspec import structs
 from paceline.config import Async, JobConfig
 from paceline.errors import StoreError, UsageError
 from paceline.launch.job.files import write_secret
-from paceline.launch.job.folder import JobDir, RunFile, fresh_job_dir
+from paceline.launch.job.folder import JobDir, RunFile
+from paceline.launch.job.naming import fresh_job_dir
 from paceline.transport.handshake import Secret
 
 CONFIG = JobConfig(run="r1", trainers=3, pace=Async(push_every=4))
@@ -276,6 +277,19 @@ def test_a_folder_that_cannot_be_held_is_refused(
     monkeypatch.setitem(sys.modules, "fcntl", None)  # nor does Linux have msvcrt
     with pytest.raises(UsageError, match="cannot be held by one job: this system has no"):
         JobDir(tmp_path / "job").hold().__enter__()
+
+
+def test_options_that_each_run_names_anew_are_kept_for_the_next(tmp_path: Path) -> None:
+    job = JobDir(tmp_path / "job")
+    job.claim(CONFIG, "train.py", ("3",), ("--listen", ":7070"))
+    told = f"paceline run --resume --job-dir {job.path}"
+    assert job.resume_command() == f"{told} --listen :7070 train.py 3"
+    with job.hold():
+        job.keep_options(("--plugin", "rules"))
+        assert job.resume_command() == f"{told} --plugin rules train.py 3"
+        assert job.read_config() == CONFIG
+        job.claim_again(CONFIG, "train.py", print)
+    assert job.resume_command() == f"{told} train.py"
 
 
 def test_a_job_is_gone_on_with_as_it_was_started_last(tmp_path: Path) -> None:

@@ -10,7 +10,13 @@ from paceline.errors import UsageError
 from paceline.launch.job.environment import given_secret
 from paceline.launch.job.folder import RUNS, JobDir
 from paceline.launch.job.joining import JobDoor
-from paceline.launch.job.naming import ask_secret, named_job, pace_command, shown_name
+from paceline.launch.job.naming import (
+    ask_secret,
+    named_job,
+    notebook_name,
+    pace_command,
+    shown_name,
+)
 from paceline.transport.address import TcpAddress
 from paceline.transport.handshake import Secret
 
@@ -77,3 +83,20 @@ def test_an_empty_file_of_the_secret_says_what_to_write(tmp_path: Path) -> None:
     (path := tmp_path / "secret").write_text("\n")
     with pytest.raises(UsageError, match=f"empty.*openssl rand -hex 32 > {path}"):
         given_secret({"PACELINE_SECRET_FILE": str(path)})
+
+
+@pytest.mark.parametrize(
+    ("environ", "cells", "name"),
+    [
+        ({}, {}, "notebook"),
+        ({"JPY_SESSION_NAME": "/notebooks/my model v1.2.ipynb"}, {}, "my-model-v1.2"),
+        ({}, {"__vsc_ipynb_file__": "/notebooks/études.ipynb"}, "études"),
+        ({"JPY_SESSION_NAME": ""}, {"__vsc_ipynb_file__": None}, "notebook"),
+        ({}, {"__vsc_ipynb_file__": "untitled:Untitled-1.ipynb"}, "untitled-Untitled-1"),
+        ({"JPY_SESSION_NAME": "/notebooks/?.ipynb"}, {}, "notebook"),
+    ],
+)
+def test_a_job_is_called_as_the_notebook_that_begins_it(
+    environ: dict[str, str], cells: dict[str, object], name: str
+) -> None:
+    assert notebook_name(environ, cells) == name

@@ -10,7 +10,8 @@ import pytest
 from paceline.config import JobConfig
 from paceline.errors import StoreFull, UsageError
 from paceline.launch.job.files import require_space, write_whole
-from paceline.launch.job.folder import JobDir, RunFile, fresh_job_dir
+from paceline.launch.job.folder import JobDir, RunFile
+from paceline.launch.job.naming import fresh_job_dir
 
 CONFIG = JobConfig(run="r1")
 RUN = RunFile("r1", "unix:/nowhere", "/nowhere", 1)

@@ -82,6 +82,19 @@ def test_an_exit_is_explained(status: int, lines: list[str], said: str) -> None:
     assert explain_exit(status, lines).startswith(said)
 
 
+def test_an_error_of_many_lines_is_named_by_its_first() -> None:
+    second = ["During handling of the above exception, another exception occurred:", ""]
+    wide = [*TRACEBACK, "", *second, *TRACEBACK[:2], "KeyError: 'bn'", "for layer 3", ""]
+    assert explain_exit(1, wide) == "exit code 1: KeyError: 'bn'"
+
+
+def test_an_error_that_its_script_has_told_is_named_where_its_traceback_is_cut_off() -> (
+    None
+):
+    assert explain_exit(1, TRACEBACK[1:], "ValueError: x") == "exit code 1: ValueError: x"
+    assert explain_exit(-9, [], "ValueError: x").startswith("signal SIGKILL: killed")
+
+
 def test_a_coordinator_without_space_says_whose_disk_it_is() -> None:
     said = explain_exit(DISK_EXIT_CODE, [])
     assert said == (

@@ -98,11 +98,11 @@ def test_every_trainer_that_failed_has_one_line() -> None:
     failures.note("trainer-1", at("task 3"), "", since_s=0.0, now=1.0)
     failures.note("trainer-1", at("task 4", 12), "", since_s=1.0, now=2.0)
     failures.note("trainer-0", None, "exit code 3", since_s=0.0, now=2.0)
-    assert failures.told() == [
-        "trainer-0 failed on the way, once: exit code 3",
-        "trainer-1 failed on the way, 2 times: ValueError: x, at train.py:60, after 12 "
-        "batches",
-    ]
+    assert failures.told() == {
+        "trainer-0": "trainer-0 failed on the way, once: exit code 3",
+        "trainer-1": "trainer-1 failed on the way, 2 times: ValueError: x, at "
+        "train.py:60, after 12 batches",
+    }
 
 
 def fail(job: Job, role: str, now: float, failure: Failure) -> list[object]:

@@ -177,10 +177,10 @@ def test_a_trainer_that_crashes_once_is_restarted_and_its_exit_reported(
     assert ended.verdict.ending is Ending.TRAINED
     assert run.started.count("trainer-0") == 2
     assert [exited.code for exited in link.exits] == [1, 0]
-    assert run.show.said == ["trainer-0 ended with exit code 1"]
-    assert run.supervision.failures.told() == [
-        "trainer-0 failed on the way, once: exit code 1"
-    ]
+    assert run.show.said == ["trainer-0 ended with exit code 1 (logs/trainer-0.log)"]
+    assert run.supervision.failures.told() == {
+        "trainer-0": "trainer-0 failed on the way, once: exit code 1"
+    }
     assert run.supervision.restarts["trainer"] == 1
 
 
@@ -207,6 +207,7 @@ def test_a_script_with_wrong_usage_is_started_once_and_its_error_shown(
 
     assert ended.verdict.exit_code == 1
     assert "UsageError: share: 'x' is shared already" in ended.verdict.reason
+    assert ended.verdict.role == "trainer-0"
     assert run.supervision.restarts["trainer"] == 0
 
 

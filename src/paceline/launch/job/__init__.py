@@ -62,12 +62,14 @@ from paceline.launch.job.files import (
     write_secret,
     write_whole,
 )
-from paceline.launch.job.folder import RUNS, JobDir, RunFile, fresh_job_dir
+from paceline.launch.job.folder import RUNS, JobDir, RunFile
 from paceline.launch.job.joining import DoorLogs, JobDoor
 from paceline.launch.job.logs import LOG_PIECE_BYTES, log_kind, log_sizes, read_log
 from paceline.launch.job.naming import (
     ask_secret,
+    fresh_job_dir,
     named_job,
+    notebook_name,
     pace_command,
     piped_secret,
     shown_name,

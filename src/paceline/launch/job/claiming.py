@@ -61,6 +61,7 @@ def claimed(
     *,
     is_resumed: bool,
     arguments: Sequence[str] = (),
+    options: Sequence[str] = (),
 ) -> Iterator[JobConfig]:
     """Let a run be the job's; by whom the folder is held. The job as it is now.
 
@@ -72,7 +73,7 @@ def claimed(
             one, or there is none to go on with; nothing has been changed.
         StoreError: the place is not there, cannot be written, or fails.
     """
-    ran = script, arguments
+    ran = script, arguments, options
     with contextlib.ExitStack() as stack:
         if is_resumed:
             is_elsewhere = bool(config.checkpoints) and not job.config.exists()
@@ -82,7 +83,7 @@ def claimed(
             else:
                 config = structs.replace(config, job=job.read_config().job)
                 is_empty = stack.enter_context(_held(job, config, is_resumed=True))
-                job.claim_again(config, script, say, arguments)
+                job.claim_again(config, script, say, arguments, options)
             if is_empty:
                 say(_EMPTY.format(folder=job.path, place=job.cuts_of(config)))
         else:
@@ -92,7 +93,11 @@ def claimed(
 
 @contextlib.contextmanager
 def _begun(
-    job: JobDir, config: JobConfig, ran: tuple[str, Sequence[str]], *, is_resumed: bool
+    job: JobDir,
+    config: JobConfig,
+    ran: tuple[str, Sequence[str], Sequence[str]],
+    *,
+    is_resumed: bool,
 ) -> Iterator[bool]:
     """Make the folder the job's, then hold the place; yields whether all is empty."""
     job.claim(config, *ran)

@@ -87,12 +87,12 @@ def resume_command(
     script: str,
     arguments: Sequence[str] = (),
     plugins: Sequence[str] = (),
-    machines: Sequence[str] = (),
+    others: Sequence[str] = (),
 ) -> str:
     """The command that goes on with a run, as a user types it.
 
-    Options that are left out are as they were, but for plugins and those that let
-    ``machines`` in, which each run names anew. A function is run from Python.
+    Options that are left out are as they were, but for plugins and ``others``, those that
+    let machines in, which each run names anew. A function is run from Python.
     """
     if called := _CALL.fullmatch(script):
         name = "function" if called[1] == "lambda" else called[1]
@@ -101,7 +101,7 @@ def resume_command(
         return f"paceline.run({name}{given}, job_dir={str(job_dir)!r}, resume=True{beside})"
     named = [word for plugin in plugins for word in ("--plugin", plugin)]
     ran = script.split(" ", 1) if script.startswith("-m ") else [script]
-    options = ["--resume", "--job-dir", str(job_dir), *machines, *named]
+    options = ["--resume", "--job-dir", str(job_dir), *others, *named]
     words = [*options, *ran, *arguments]
     return shlex.join(["paceline", "run", *words])
 

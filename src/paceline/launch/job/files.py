@@ -18,6 +18,7 @@ import shlex
 import stat
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 
@@ -31,6 +32,8 @@ from paceline.errors import (
 )
 from paceline.machine import AS_BYTES, NO_LINK, own_user
 from paceline.transport.handshake import Secret
+
+_T = TypeVar("_T")
 
 PROBE_BYTES = 256 << 10  # a journal's first pages, logs, and the small files
 _SECRET_FLAGS = os.O_CREAT | os.O_EXCL | os.O_WRONLY | NO_LINK | AS_BYTES
@@ -131,6 +134,27 @@ def write_new(path: Path, value: object) -> None:
         except OSError:
             path.unlink()
             raise
+
+
+def read_json(path: Path, kind: type[_T], remedy: str = "") -> _T | None:
+    """What a file holds; None if it is not there.
+
+    Raises:
+        StoreError: it cannot be read, or is damaged; with the ``remedy``.
+    """
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        require_files([path])
+        raise StoreError(f"cannot read {path}: {error.strerror}") from error
+    try:
+        return msgspec.json.decode(data, type=kind)
+    except (msgspec.MsgspecError, UsageError, ValueError) as error:
+        what = "empty" if not data else f"damaged: {error}"
+        told = f"cannot read {path}, which is {what}"
+        raise StoreError(f"{told}; {remedy}" if remedy else told) from error
 
 
 @contextlib.contextmanager

@@ -29,7 +29,7 @@ import shlex
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, TypeAlias, TypeVar, final
+from typing import Annotated, TypeAlias, final
 
 import msgspec
 from msgspec import structs
@@ -39,6 +39,7 @@ from paceline.errors import StoreError, UsageError, why_full
 from paceline.events import older
 from paceline.launch.job.commands import resume_command
 from paceline.launch.job.files import (
+    read_json,
     remove_secret,
     require_files,
     require_folders,
@@ -52,8 +53,6 @@ from paceline.launch.job.sockets import remove_left
 from paceline.machine import AS_BYTES, NO_LINK, hold_file, open_folder
 from paceline.messages.watching import JobStatus
 from paceline.store.journal import FORMAT
-
-_T = TypeVar("_T")
 
 RUNS = Path("runs")  # where job folders go, unless a user names one
 _ENDED_REMEDY = "it says how the last run ended, and --resume does without: remove it"
@@ -81,6 +80,7 @@ class _Written(msgspec.Struct, frozen=True):
     script: str = "SCRIPT"
     arguments: tuple[str, ...] = ()
     plugins: tuple[str, ...] = ()
+    options: tuple[str, ...] = ()  # others that each run names anew
 
 
 @final
@@ -172,8 +172,12 @@ class JobDir:
                 return f" (process {run.pid}, since {moment:%Y-%m-%d %H:%M:%S})"
         return ""
 
-    def claim(self, config: JobConfig, script: str, arguments: _Words = ()) -> None:
+    def claim(
+        self, config: JobConfig, script: str, arguments: _Words = (), options: _Words = ()
+    ) -> None:
         """Make the folder and write ``job.json``: the folder is this job's from now on.
+
+        ``options`` are kept for the command that goes on with it, which names them anew.
 
         Raises:
             UsageError: it belongs to another job, or cannot be made.
@@ -182,7 +186,7 @@ class JobDir:
         if self.journal.exists() or self.config.exists():
             raise UsageError(_taken(self))
         self._check_names(script)
-        fields = _job_fields(config, script, arguments)
+        fields = _job_fields(config, script, arguments, options)
         with writing(self.path, UsageError):
             self.logs.mkdir(parents=True, exist_ok=True)
             if not config.checkpoints:
@@ -194,7 +198,12 @@ class JobDir:
                 raise UsageError(_taken(self)) from None
 
     def claim_again(
-        self, config: JobConfig, script: str, say: _Say, arguments: _Words = ()
+        self,
+        config: JobConfig,
+        script: str,
+        say: _Say,
+        arguments: _Words = (),
+        options: _Words = (),
     ) -> None:
         """Let a new run go on where the last one ended; by whom the folder is held.
 
@@ -207,7 +216,7 @@ class JobDir:
         """
         self._check_names(script)
         self.read_config()
-        again = resume_command(self.path, script, arguments, config.plugins)
+        again = resume_command(self.path, script, arguments, config.plugins, options)
         self._check_journal(again)
         require_space(self.path)
         self._forget_last_run(say)
@@ -216,12 +225,23 @@ class JobDir:
         self.status.unlink(missing_ok=True)
         with writing(self.path):
             self.logs.mkdir(exist_ok=True)
-            write_whole(self.config, _job_fields(config, script, arguments))
+            write_whole(self.config, _job_fields(config, script, arguments, options))
+
+    def keep_options(self, options: _Words) -> None:
+        """Let the command that goes on with the job name these; by whom it is held.
+
+        Raises:
+            StoreFull: there is no space for it.
+        """
+        fields = read_json(self.config, dict[str, object])
+        if fields is not None and not self.is_another():
+            with writing(self.path):
+                write_whole(self.config, {**fields, "options": options})
 
     def _forget_last_run(self, say: Callable[[str], None]) -> None:
         """Remove what tells where the last run's coordinator listened; nobody runs."""
         try:
-            run = _read(self.run_file, RunFile)
+            run = read_json(self.run_file, RunFile)
         except StoreError as error:
             say(f"paceline: {error}; it is removed, since no job runs here")
             run = None
@@ -248,7 +268,7 @@ class JobDir:
 
     def _check_journal(self, again: str) -> None:
         """Refuse a journal that this version cannot read, with the way around it."""
-        written = _read(self.config, _Written)
+        written = read_json(self.config, _Written)
         assert written is not None, "it was read a moment ago"
         if written.journal_format == FORMAT or not self.journal.exists():
             return
@@ -271,31 +291,32 @@ class JobDir:
             StoreError: ``job.json`` is damaged.
         """
         remedy = "put a copy of it back, or begin a new job in another folder"
-        config = _read(self.config, JobConfig, remedy)
+        config = read_json(self.config, JobConfig, remedy)
         if config is None:
             raise UsageError(f"{self.path} holds no job: it has no {self.config.name}")
         return config
 
     def read_script(self) -> str:
         """The path of the script that the job was started with last."""
-        return (_read(self.config, _Written) or _Written()).script or "SCRIPT"
+        return (read_json(self.config, _Written) or _Written()).script or "SCRIPT"
 
     def resume_command(self) -> str:
         """The command that goes on with the job as it was started last."""
-        ran = _read(self.config, _Written) or _Written()
-        return resume_command(self.path, self.read_script(), ran.arguments, ran.plugins)
+        ran = read_json(self.config, _Written) or _Written()
+        script, named = self.read_script(), (ran.plugins, ran.options)
+        return resume_command(self.path, script, ran.arguments, *named)
 
     def read_run(self) -> RunFile | None:
         """Where the running job's coordinator listens; None when none is running."""
-        return _read(self.run_file, RunFile, "if no job runs there, --resume mends it")
+        return read_json(self.run_file, RunFile, "if no job runs there, --resume mends it")
 
     def read_status(self) -> JobStatus | None:
         """The coordinator's last word about an ended job, if there is one."""
-        return _read(self.status, JobStatus, _ENDED_REMEDY)
+        return read_json(self.status, JobStatus, _ENDED_REMEDY)
 
     def read_summary(self) -> dict[str, object] | None:
         """The summary of an ended job; None while it runs."""
-        summary = _read(self.summary, dict[str, object], _ENDED_REMEDY)
+        summary = read_json(self.summary, dict[str, object], _ENDED_REMEDY)
         if summary is not None and not isinstance(summary.get("status"), str):
             raise StoreError(f"{self.summary} tells no status; {_ENDED_REMEDY}")
         return summary
@@ -343,36 +364,16 @@ class JobDir:
         return None
 
 
-def fresh_job_dir(root: Path, script: str, now_s: float) -> Path:
-    """Make ``<root>/<YYYYmmdd-HHMMSS>-<script>`` (``-2``, ``-3`` ... when it is taken).
-
-    ``now_s`` are seconds since 1970.
-
-    Raises:
-        UsageError: the folder cannot be made, or a name is no UTF-8.
-        StoreFull: there is no space for it.
-    """
-    require_utf8("the script", script)
-    moment = datetime.fromtimestamp(now_s, tz=UTC).astimezone()
-    name = f"{moment:%Y%m%d-%H%M%S}-{Path(script).stem or 'job'}"
-    number = 1
-    while True:
-        path = root / (name if number == 1 else f"{name}-{number}")
-        try:
-            with writing(path, UsageError):
-                path.mkdir(parents=True)
-        except UsageError as error:
-            if not isinstance(error.__cause__, FileExistsError):
-                raise
-            number += 1
-        else:
-            return path
+def _job_fields(
+    config: JobConfig, script: str, arguments: _Words, options: _Words
+) -> dict[str, object]:
+    fields = {"script": script, "journal_format": FORMAT}
+    words = {"arguments": _as_text(arguments), "options": _as_text(options)}
+    return {**msgspec.to_builtins(config), **fields, **words}
 
 
-def _job_fields(config: JobConfig, script: str, arguments: _Words) -> dict[str, object]:
-    words = [os.fsencode(word).decode(errors="replace") for word in arguments]
-    fields = {"script": script, "arguments": words, "journal_format": FORMAT}
-    return {**msgspec.to_builtins(config), **fields}
+def _as_text(words: _Words) -> list[str]:
+    return [os.fsencode(word).decode(errors="replace") for word in words]
 
 
 def _taken(job: JobDir) -> str:
@@ -381,19 +382,3 @@ def _taken(job: JobDir) -> str:
         f"by {job.resume_command()}, or name another folder: with --job-dir, or where "
         "there is no paceline run, with PACELINE_JOB_DIR"
     )
-
-
-def _read(path: Path, kind: type[_T], remedy: str = "") -> _T | None:
-    try:
-        data = path.read_bytes()
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        require_files([path])
-        raise StoreError(f"cannot read {path}: {error.strerror}") from error
-    try:
-        return msgspec.json.decode(data, type=kind)
-    except (msgspec.MsgspecError, UsageError, ValueError) as error:
-        what = "empty" if not data else f"damaged: {error}"
-        told = f"cannot read {path}, which is {what}"
-        raise StoreError(f"{told}; {remedy}" if remedy else told) from error

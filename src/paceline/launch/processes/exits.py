@@ -61,8 +61,11 @@ def describe_exit(status: int) -> str:
         return f"signal {-status}"
 
 
-def explain_exit(status: int, last_lines: Sequence[str]) -> str:
-    """How a process ended that wrote these lines last, and what that means."""
+def explain_exit(status: int, last_lines: Sequence[str], error: str = "") -> str:
+    """How a process ended that wrote these lines last, and what that means.
+
+    ``error``: what its script has ended with, in a line, where that is known.
+    """
     said = describe_exit(status)
     if status == PREEMPTED_EXIT_CODE:
         return f"{said}: it was told to leave"
@@ -74,9 +77,16 @@ def explain_exit(status: int, last_lines: Sequence[str]) -> str:
         return f"{said}: killed from outside; if memory ran out, {_SAVE_MEMORY}"
     if status < 0 and is_crash(status):
         return f"{said}: it crashed in native code; its log has the stacks"
-    errors = [
-        line for line in last_lines if line and not line.startswith((" ", "Traceback"))
-    ]
-    if status > 0 and errors and any(line.startswith("Traceback") for line in last_lines):
-        return f"{said}: {errors[-1]}"
-    return said
+    error = error or _error_in(last_lines)
+    return f"{said}: {error}" if status > 0 and error else said
+
+
+def _error_in(lines: Sequence[str]) -> str:
+    """The first line of what the last traceback says; without one, nothing."""
+    error, is_traced = "", False
+    for line in lines:
+        if line.startswith("Traceback"):
+            error, is_traced = "", True
+        elif is_traced and not error and not line.startswith(" "):
+            error = line
+    return error

@@ -159,12 +159,12 @@ class Failures:
         hint = _BEGUN_AGAIN if failure.is_behind and not failure.batches else ""
         return f"{role} ended {where} as {who} had before: {failure} of its own{hint}"
 
-    def told(self) -> list[str]:
+    def told(self) -> dict[str, str]:
         """One sentence for each trainer whose script has failed."""
-        return [
-            f"{role} failed on the way, {_times(count)}: {last}"
+        return {
+            role: f"{role} failed on the way, {_times(count)}: {last}"
             for role, (count, last) in sorted(self._told.items())
-        ]
+        }
 
     def _is_same(self, one: Failure, other: Failure) -> bool:
         if (one.kind, one.place, one.batches) != (other.kind, other.place, other.batches):

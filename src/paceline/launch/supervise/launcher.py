@@ -247,8 +247,8 @@ class Launcher:
             elif isinstance(decision, EndInterrupted):
                 return Verdict(Ending.INTERRUPTED, decision.reason)
             elif isinstance(decision, GiveUp):
-                cause = self._last_cause(decision)
-                return Verdict(Ending.FAILED, cause, may_resume=decision.is_by_disk)
+                cause, role = self._last_cause(decision)
+                return Verdict(Ending.FAILED, cause, decision.is_by_disk, role)
             else:
                 assert isinstance(decision, Finish)
                 return decide_ending(decision.status)
@@ -281,9 +281,9 @@ class Launcher:
             if child.lost_with:
                 lost.setdefault(child.lost_with, []).append(exited)
                 continue
-            if status != 0 and not is_ours:
-                self._show.say(f"{child.role} ended with {explain_exit(status, words)}")
             happening = self._happened(exited, words)
+            if status != 0 and not is_ours:
+                self._show.say(self._told(happening, words))
             decisions += self._supervision.apply(happening, self._clock.now_s())
         for host, exits in lost.items():
             gone = HostLost(host, tuple(exits))
@@ -296,7 +296,16 @@ class Launcher:
         if not is_scripts or exited.code == PREEMPTED_EXIT_CODE:
             return exited
         failure = take_failure(self._job.failure(exited.role))
-        return ScriptFailed(exited, failure, explain_exit(exited.code, words))
+        error = "" if failure is None else failure.text
+        return ScriptFailed(exited, failure, explain_exit(exited.code, words, error))
+
+    def _told(self, ended: Exited | ScriptFailed, words: Sequence[str]) -> str:
+        """An exit in a line; the whole of an error is in the log that it names."""
+        if isinstance(ended, Exited):
+            return f"{ended.role} ended with {explain_exit(ended.code, words)}"
+        role = ended.exited.role
+        log = self._job.log(role).relative_to(self._job.path)
+        return f"{role} ended with {ended.said} ({log})"
 
     def _report(self) -> list[Decision]:
         self._report_by = Deadline(self._clock, REPORT_EVERY_S)
@@ -342,13 +351,13 @@ class Launcher:
                 child.reap()
                 del self._children[child.role]
 
-    def _last_cause(self, give_up: GiveUp) -> str:
-        """Why the job has failed, with the end of the log that tells more."""
+    def _last_cause(self, give_up: GiveUp) -> tuple[str, str]:
+        """Why the job has failed, with the end of the log that tells more, and whose."""
         words = self._last_words.get(give_up.role or "", [])
         reason = give_up.reason
         if self._status is not None and self._status.total_records:
             reason = f"{reason}; {where_it_stands(self._status)}"
         if give_up.role is None or not words:
-            return reason
+            return reason, ""
         log = self._job.log(give_up.role)
-        return "\n".join([f"{reason}; the end of {log}:", *words])
+        return "\n".join([f"{reason}; the end of {log}:", *words]), give_up.role

@@ -14,6 +14,7 @@ from paceline.trainer.model.own_optimizer import (
     StateElsewhere,
     check_state,
     has_step_hooks,
+    is_kept,
     keep_own,
     load_own_state,
     own_state,

@@ -131,13 +131,22 @@ def _refusals(own: torch.optim.Optimizer) -> list[_Refusal]:
     return [hook for hook in hooks if type(hook) is _Refusal]
 
 
-def has_step_hooks(shared: torch.optim.Optimizer) -> bool:
-    """Whether somebody wants to be called before or after its steps."""
+def is_kept(own: torch.optim.Optimizer) -> bool:
+    """Whether the object is another's name, by `keep_own`, and was not released since."""
+    return bool(_refusals(own))
+
+
+def has_step_hooks(shared: torch.optim.Optimizer, num_ours: int = 0) -> bool:
+    """Whether somebody wants to be called before or after its steps.
+
+    ``num_ours`` of torch's hooks before steps of all optimizers are not for shared ones.
+    """
     before = shared._optimizer_step_pre_hooks.values()
     return (
         any(type(hook) is not _Refusal for hook in before)  # which is for the other object
         or bool(shared._optimizer_step_post_hooks)
-        or bool(_pre_hooks_of_all or _post_hooks_of_all)
+        or len(_pre_hooks_of_all) > num_ours
+        or bool(_post_hooks_of_all)
     )
 
 

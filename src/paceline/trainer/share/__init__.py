@@ -2,11 +2,12 @@
 
 ::
 
-    sharing           which part holds what
-    description       model and optimizer in words that all roles share
-    refusals          what speaks against a call, and a part
-    optimizer         what `share` returns: its step is on the servers
-    allreduce_model   a model without servers
+    sharing             which part holds what
+    description         model and optimizer in words that all roles share
+    refusals            what speaks against a call, and a part
+    optimizer           what `share` returns: its step is on the servers
+    second_optimizers   others that step the same parameters
+    allreduce_model     a model without servers
 """
 
 from paceline.trainer.share.allreduce_model import share_between

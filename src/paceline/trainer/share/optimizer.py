@@ -31,6 +31,7 @@ from paceline.trainer.model import (
     own_state,
     refuse_copy,
 )
+from paceline.trainer.share.second_optimizers import LOOKOUT, Watched
 
 Step = Callable[[Scaled], None]
 
@@ -72,6 +73,7 @@ class SharedOptimizer(torch.optim.Optimizer):
             self._groups = KeptGroups(optimizer, by_rows or {})
         self._wrapped, self._step, self._drop_rows = optimizer, step, drop_rows
         self._is_shared = True
+        self.watched: Watched | None = None  # others that step its parameters are told
 
     __getstate__ = refuse_copy
 
@@ -101,7 +103,7 @@ class SharedOptimizer(torch.optim.Optimizer):
 
     def _is_followed(self) -> bool:
         """Whether hooks are to be called, or a profiler is to be told."""
-        return has_step_hooks(self) or _profiler_enabled()
+        return has_step_hooks(self, LOOKOUT.num_hooks) or _profiler_enabled()
 
     def _push(self, closure: Callable[[], float] | None = None) -> None:
         if closure is not None:

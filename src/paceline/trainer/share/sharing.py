@@ -41,6 +41,7 @@ from paceline.trainer.share.description import (
 )
 from paceline.trainer.share.optimizer import SharedOptimizer
 from paceline.trainer.share.refusals import check_rows, warn_of_rows, why_not_part
+from paceline.trainer.share.second_optimizers import Watched
 from paceline.trainer.tensors import (
     Deltas,
     ModelTensors,
@@ -149,7 +150,7 @@ class Sharing:
         self._seat.numbers[parts[0]].models.append(watched)
         self._shared[model] = SharedModel(tuple(own), parts[0], watched, optimizer)
         self._seat.tracker.add_model(parts[0], model, optimizer)
-        pairs = zip(described.parameters, described.specs, strict=True)
+        pairs = list(zip(described.parameters, described.specs, strict=True))
         shared = SharedOptimizer(
             optimizer,
             partial(self._step_all, parts),
@@ -157,9 +158,15 @@ class Sharing:
             by_rows={p: spec.names[0] for p, spec in pairs if spec.has_sparse_gradients},
             steps_here=steps_locally(pace),
         )
+        if optimizer is not None and not steps_locally(pace):
+            names = {parameter: spec.names[0] for parameter, spec in pairs}
+            shared.watched = Watched(optimizer, names, self._is_looping)
         for module in modules:  # gradients of its rows appear there
             self._tables[module.spec.name].show_in(shared.param_groups[-1]["params"])
         return shared
+
+    def _is_looping(self) -> bool:
+        return self._calls.loop is not None
 
     def check_new(self, names: Mapping[nn.Parameter, str]) -> None:
         """Refuse parameters, ``{parameter: its name}``, that are shared already.

@@ -31,7 +31,7 @@ from paceline.trainer.model import (
     own_state,
     refuse_copy,
 )
-from paceline.trainer.share.second_optimizers import LOOKOUT, Watched
+from paceline.trainer.share.second_optimizers import LOOKOUT, SteppedParameters
 
 Step = Callable[[Scaled], None]
 
@@ -73,7 +73,9 @@ class SharedOptimizer(torch.optim.Optimizer):
             self._groups = KeptGroups(optimizer, by_rows or {})
         self._wrapped, self._step, self._drop_rows = optimizer, step, drop_rows
         self._is_shared = True
-        self.watched: Watched | None = None  # others that step its parameters are told
+        self.watched: SteppedParameters | None = (
+            None  # others that step its parameters are told
+        )
 
     __getstate__ = refuse_copy
 

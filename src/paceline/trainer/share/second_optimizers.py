@@ -30,7 +30,7 @@ _BESIDE: Final = (
 
 
 @final
-class Watched:
+class SteppedParameters:
     """The parameters of a shared model, for as long as its shared optimizer holds this."""
 
     def __init__(
@@ -59,10 +59,10 @@ class _Lookout:
     num_hooks = 0  # that were registered: of `torch`'s, which are those of all
 
     def __init__(self) -> None:
-        self._watched: WeakSet[Watched] = WeakSet()
+        self._watched: WeakSet[SteppedParameters] = WeakSet()
         self._num_models = 0
 
-    def watch(self, watched: Watched) -> None:
+    def watch(self, watched: SteppedParameters) -> None:
         """Look at all optimizers anew, each at its next step."""
         self._watched.add(watched)
         self._num_models += 1

@@ -41,7 +41,7 @@ from paceline.trainer.share.description import (
 )
 from paceline.trainer.share.optimizer import SharedOptimizer
 from paceline.trainer.share.refusals import check_rows, warn_of_rows, why_not_part
-from paceline.trainer.share.second_optimizers import Watched
+from paceline.trainer.share.second_optimizers import SteppedParameters
 from paceline.trainer.tensors import (
     Deltas,
     ModelTensors,
@@ -160,7 +160,7 @@ class Sharing:
         )
         if optimizer is not None and not steps_locally(pace):
             names = {parameter: spec.names[0] for parameter, spec in pairs}
-            shared.watched = Watched(optimizer, names, self._is_looping)
+            shared.watched = SteppedParameters(optimizer, names, self._is_looping)
         for module in modules:  # gradients of its rows appear there
             self._tables[module.spec.name].show_in(shared.param_groups[-1]["params"])
         return shared

@@ -1,5 +1,7 @@
 """A script with a side of its own: scheduler, EMA, BatchNorm, accumulation, `break`.
 
+Scheduler and EMA step within loops and behind them.
+
 With ``--plain`` the same loop without paceline: what everything else must equal.
 """
 
@@ -15,6 +17,19 @@ from torch import nn
 from torch.optim.swa_utils import AveragedModel
 
 BATCH, RECORDS, ACCUMULATE, STOP_AT = 4, 96, 2, 7
+
+
+class Count:
+    """A counter that goes back with everything else."""
+
+    def __init__(self) -> None:
+        self.batches = 0
+
+    def state_dict(self) -> dict[str, int]:
+        return {"batches": self.batches}
+
+    def load_state_dict(self, state: dict[str, int]) -> None:
+        self.batches = state["batches"]
 
 
 def batches_of(data: tuple[torch.Tensor, ...], epochs: int) -> Iterator[Any]:
@@ -40,8 +55,9 @@ def main() -> None:
         session = paceline.connect()
         optimizer = session.share(model, optimizer)
     scheduler = torch.optim.lr_scheduler.ExponentialLR(optimizer, gamma=0.97)
+    count = Count()
     if session is not None:
-        session.track(scheduler=scheduler, average=average)
+        session.track(scheduler=scheduler, average=average, count=count)
 
     def loop(epochs: int) -> Iterator[Any]:
         if session is None:
@@ -49,11 +65,12 @@ def main() -> None:
         return session.batches(data, batch_size=BATCH, epochs=epochs, shuffle=False)
 
     def train(epochs: int, stop_at: int | None) -> None:
-        for index, (features, wanted) in enumerate(loop(epochs), start=1):
+        for features, wanted in loop(epochs):
             time.sleep(0.02 * flags.slow)
             loss = nn.functional.mse_loss(model(features), wanted)
             (loss / ACCUMULATE).backward()
-            if index % ACCUMULATE:
+            count.batches += 1
+            if count.batches % ACCUMULATE:
                 continue
             optimizer.step()
             optimizer.zero_grad()
@@ -62,8 +79,16 @@ def main() -> None:
             if stop_at is not None and scheduler.last_epoch >= stop_at:
                 break
 
+    def go_on() -> None:
+        """What a script does once an epoch, behind its loop."""
+        scheduler.step()
+        average.update_parameters(model)
+
     train(1, STOP_AT)
+    go_on()
     train(2, None)
+    go_on()
+    train(1, None)
     states = {"model": model, "average": average}
     values = {
         f"{name}/{key}": value.tolist()

@@ -215,13 +215,13 @@ class Lease(msgspec.Struct, frozen=True):
     ``token`` grows with every grant of the job. ``edges`` are batches that a window must
     end at. ``rounds`` says at which round of each synchronous part the holder enters.
     ``tracked`` is the number of the tracked state that it loads before; 0: as at the
-    beginning; None: it keeps its own. ``entry`` is the token of the lease that the holder
-    has entered with; with that one, ``clock`` is its clock and ``slowest`` the least that
-    any has. ``records`` of the job were acknowledged: where there are rounds, as of the
-    last one. ``voids`` are batches up to the last edge that had no effect before, and are
-    to have none: all others up to there are to have theirs. ``is_moved``: somebody else had
-    a cell of the same data part before, or nobody. ``block_at``: who may have the rows of
-    its block still, as they are at home.
+    beginning; None: it keeps its own; ``is_end``: the last loop ended with it. ``entry`` is
+    the token of the lease that the holder has entered with; with that one, ``clock`` is its
+    clock and ``slowest`` the least that any has. ``records`` of the job were acknowledged:
+    where there are rounds, as of the last one. ``voids`` are batches up to the last edge
+    that had no effect before, and are to have none: all others up to there are to have
+    theirs. ``is_moved``: somebody else had a cell of the same data part before, or nobody.
+    ``block_at``: who may have the rows of its block still, as they are at home.
     """
 
     token: int
@@ -237,6 +237,7 @@ class Lease(msgspec.Struct, frozen=True):
     voids: tuple[VoidSpan, ...] = ()
     is_moved: bool = False
     block_at: BlockAt | None = None
+    is_end: bool = False
 
 
 class TrainerClock(msgspec.Struct, frozen=True):

@@ -131,14 +131,14 @@ class StageOver(Message, frozen=True):
     """The stage has ended for all; ``stopped`` carries the reason of a stop.
 
     ``cut`` is the last committed one: it holds this end. ``tracked``: averaged objects are
-    those of this state from here on. ``state``: all tracked objects are, for one that was
-    in no round at the end.
+    those of this state from here on. So are all of ``state``; ``has_state``: they are.
     """
 
     stopped: str | None = None
     cut: int = -1
     tracked: int | None = None
     state: int | None = None
+    has_state: bool = False
 
 
 class Tick(TrainerMessage, frozen=True):
@@ -200,8 +200,7 @@ class Beat(TrainerMessage, frozen=True):
     ``evaluated`` counts batches that needed no step: progress that no tick tells.
     ``bounded_clock`` is what a `Tick` says, where a pace bounds it. ``unreached`` are
     servers to which no connection can be made, of those that it waits for. ``spent``: what
-    its time went into so far, since its process has joined. ``pid`` and ``host`` are where
-    it is, as `JoinTrainer` says: a coordinator that has come back was not told.
+    its time went into so far, since its process has joined; it is ``pid`` on ``host``.
     """
 
     clock: int

@@ -132,6 +132,39 @@ def test_a_newcomer_passes_an_ended_stage_with_the_buffers_of_now(make_job: Any)
     assert job.lease("trainer-0", stage=0).tracked is None, "it was there"
 
 
+def test_all_learn_what_a_stage_has_ended_with_and_who_lacks_it(make_job: Any) -> None:
+    job = make_job(pace=Async())
+    job.open("trainer-0", stage=TRACKED)
+    for _ in range(8):
+        job.finish("trainer-0", job.lease("trainer-0"))
+        keep(job, "trainer-0", 77, {})
+    job.open("trainer-1", stage=TRACKED)
+    ends = [job.lease(trainer) for trainer in ("trainer-0", "trainer-1")]
+    assert [(end.state, end.has_state) for end in ends] == [(77, True), (77, False)]
+
+
+def test_a_lease_behind_a_return_says_that_a_loop_has_ended_with_the_state(
+    make_job: Any,
+) -> None:
+    job = make_job(pace=Async())
+    job.open("trainer-0", stage=TRACKED)
+    for _ in range(8):
+        job.finish("trainer-0", job.lease("trainer-0"))
+        keep(job, "trainer-0", 77, {})
+    second = msgspec.structs.replace(TRACKED, stage=1)
+    job.get("trainer-0", BeginStage(**job.who("trainer-0"), spec=second))
+    job.tick("trainer-0", job.lease("trainer-0", stage=1), 0, 0)
+    keep(job, "trainer-0", 78, {})
+    job.open("trainer-1", stage=TRACKED)
+    lease = job.lease("trainer-1", stage=1)
+    assert (lease.tracked, lease.is_end) == (78, False), "kept in this loop"
+
+    job.servers[0].incarnation = 0  # a new process: all return
+    job.serve()
+    job.open("trainer-0", stage=second)
+    assert job.lease("trainer-0", stage=1).is_end
+
+
 def test_a_round_counts_although_nobody_waits_for_its_answer_just_then(pair: Any) -> None:
     keep(pair, "trainer-0", 7, {0: 0})
     tick = pair.ask_tick("trainer-0", pair.leases["trainer-0"], 0, 0, round=1)

@@ -31,15 +31,16 @@ def test_all_objects_are_saved_and_loaded_together() -> None:
     assert (one.count, other.count) == (1, 2)
 
 
-def test_to_begin_again_is_to_be_as_when_the_first_loop_began() -> None:
+def test_to_begin_again_is_to_be_as_when_the_last_loop_began() -> None:
     tracker, counting = Tracker(), Counting()
     tracker.add("counting", counting)
     counting.count = 5
     tracker.begin()
     counting.count = 6
     tracker.begin()
+    counting.count = 7
     tracker.begin_again()
-    assert counting.count == 5
+    assert counting.count == 6
 
 
 def test_what_is_implied_is_tracked_with_others_only() -> None:

@@ -34,6 +34,7 @@ from paceline.coordinator.decisions.rounds import (
 from paceline.coordinator.decisions.ticks import reply_ticked, ticked
 from paceline.coordinator.decisions.tracked import (
     buffers_at_end,
+    is_current,
     is_tracked,
     state_at_end,
 )
@@ -285,12 +286,14 @@ def _look_at_leases(book: Book) -> None:
         is_stopped = state.stopped is not None and is_stopped_before(state, message.stage)
         if message.stage < state.queue.stage or is_stopped:
             book.questions.leases.take(incarnation)
-            comes = book, book.keeping, book.servers, incarnation, message.stage
+            keeping, servers = book.keeping, book.servers
+            comes = book, keeping, servers, incarnation, message.stage
             over = StageOver(
                 stopped=state.stopped,
                 cut=state.last_cut(),
                 tracked=buffers_at_end(*comes),
-                state=state_at_end(*comes),
+                state=state_at_end(book, servers, message.stage),
+                has_state=is_current(book, keeping, incarnation),
             )
             book.reply(parked.ticket, over)
             continue

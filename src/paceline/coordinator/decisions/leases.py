@@ -196,7 +196,8 @@ def _lend(book: Book, trainer: str, incarnation: int, pick: Pick) -> Lease:
     clocks = (entry, clock, slowest)
     is_moved = has_moved(book.durable, trainer, key)
     known = (*clocks, records, voids, is_moved, take_block(book.durable, book.seen, key))
-    lease = Lease(token, key, first, edges, rounds, tracked, *known)
+    is_end = tracked is not None and state.is_end_kept
+    lease = Lease(token, key, first, edges, rounds, tracked, *known, is_end=is_end)
     book.commit(LeaseGranted(lease, trainer, incarnation))
     if key.stage != book.training.stage and book.is_training():
         book.training.begins(key.stage, book.now, book.count_records())

@@ -127,17 +127,16 @@ def to_load(page: Page, keeping: Keeping, servers: Reports, incarnation: int) ->
     return page.durable.tracked or servers.last_tracked()
 
 
-def state_at_end(
-    page: Page, keeping: Keeping, servers: Reports, incarnation: int, stage: int
-) -> int | None:
-    """Which tracked state a trainer loads that comes to the end of a stage.
+def state_at_end(page: Page, servers: Reports, stage: int) -> int | None:
+    """Which tracked state a stage has ended with, if it is the last and that is kept.
 
-    One without a batch in the last rounds has not seen what they came to.
+    One that is not current loads it there: it has not seen what the last rounds came to,
+    and what its script does behind the stage it does to that. So all have the same when the
+    next begins, and who returns to this state then is as it was when that loop began.
     """
     state, spec = page.durable, page.durable.stages.get(stage)
-    if spec is None or not spec.is_training or not spec.tracked or not state.is_end_kept:
-        return None
-    if not page.parts_in_step() or is_current(page, keeping, incarnation):
+    is_kept = state.is_end_kept
+    if spec is None or not spec.is_training or not spec.tracked or not is_kept:
         return None
     later = (state.stages[n] for n in range(stage + 1, state.queue.stage))
     if any(one.is_training for one in later):

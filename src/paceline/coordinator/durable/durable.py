@@ -315,14 +315,14 @@ def _return_to_cut(state: Durable, timeline: int) -> None:
     state.repaced = None
     state.tracked = 0
     state.mid_step = set()
-    state.settling, state.steps = {}, {}
-    state.resumes = {}
+    state.settling, state.steps, state.resumes = {}, {}, {}
     state.is_returning = True
     cut = state.cut
     before = state.queue
     state.queue = decode_queue(cut.queue) if cut is not None else Queue()
     state.queue.reopen()
     state.queue.keep_values(before)
+    state.is_end_kept = state.queue.was_end_kept
     rounds = cut.rounds if cut is not None else {}
     state.parts = {
         part: PartRecord(record.plan, is_ready=True, round=rounds.get(part, 0))

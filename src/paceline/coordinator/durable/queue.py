@@ -97,6 +97,7 @@ class Queue(msgspec.Struct, dict=True):  # what is cached beside the fields is n
     values_setter: int = 0  # incarnation whose script did
     left_out: int = 0  # records of loops that all trainers had left, and gone on from
     left_epoch: int = 0  # where the first of these loops was left
+    was_end_kept: bool = False  # in a cut: it is the state that a stage ended with
 
     def note_values(self, taken: ValuesTaken) -> None:
         """The values have what a call has set; or, unless it is -1, before a stage."""

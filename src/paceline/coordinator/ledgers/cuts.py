@@ -19,6 +19,8 @@ Pure.
 
 from typing import NamedTuple, final
 
+from msgspec.structs import replace
+
 from paceline.coordinator.durable import Durable, decode_queue, encode_queue, open_stage
 from paceline.coordinator.durable.outcomes import CutCommitted
 from paceline.coordinator.ledgers.tasks import (
@@ -77,7 +79,7 @@ class OpenCut:
         self.plans = tuple(p.plan for _, p in sorted(state.parts.items()) if p.is_ready)
         self.servers = frozenset(state.servers)
         self.folder = cut_folder(cut, state.timeline)
-        self.queue = encode_queue(state.queue)
+        self.queue = encode_queue(replace(state.queue, was_end_kept=state.is_end_kept))
         if ends_stage:
             queue = decode_queue(self.queue)
             spec = state.stage_spec()
@@ -88,6 +90,7 @@ class OpenCut:
             queue.leave_out(0 if state.stopped is not None else untrained_records(state))
             queue.next_stage()
             queue.stage = open_stage(state, queue.stage)
+            queue.was_end_kept = True
             self.queue = encode_queue(queue)
         self._pinned: set[str] = set()
         self._files: dict[str, tuple[FileEntry, ...]] = {}

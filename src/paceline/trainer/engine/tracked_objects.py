@@ -124,9 +124,8 @@ class Tracker:
         self._implied[name] = tracked
 
     def begin(self) -> None:
-        """The first loop begins: as objects are now is their beginning."""
-        if self._beginning is None:
-            self._beginning = self.encode()
+        """A loop begins: as objects are now is its beginning."""
+        self._beginning = self.encode()
 
     @property
     def averaged(self) -> tuple[str, ...]:
@@ -175,7 +174,7 @@ class Tracker:
                 load(states[name])
 
     def begin_again(self) -> None:
-        """Let all objects be as when the first loop began."""
+        """Let all objects be as when the loop began."""
         if self._beginning is not None:
             self.load(self._beginning)
 
@@ -278,7 +277,7 @@ class TrackedCarrying:
         # One that came for a timeline that was left at once is not looked at any more.
         if state.loads != self._loads and state.is_known:
             self._loads = state.loads
-            if state.number == 0:
+            if state.is_first:
                 self._tracker.begin_again()
             else:
                 self._tracker.load(bytes(landings[state.number][0]))

@@ -131,7 +131,8 @@ class Stages:
     def number(self, planned: Stage) -> Stage:
         """It is the job's next stage, and tracks what is tracked by now."""
         tracker, spec = self._tracker, planned.spec
-        tracker.begin()
+        if spec.is_training:
+            tracker.begin()
         self._before = self.num_begun, self._num_loops
         is_loop = spec.is_training and spec.rotation is None
         numbered = msgspec.structs.replace(

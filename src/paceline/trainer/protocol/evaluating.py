@@ -82,7 +82,7 @@ class Evaluation:
             for part in self._member.parts.values():
                 yield from pull_part(self._asking, part, servers, 0)
             self._pulled = here
-        yield from self._tracked.load(self._asking, min(servers), lease.tracked)
+        yield from self._tracked.enter(self._asking, min(servers), lease, trains=False)
         self._held = lease
         self._member.behind.last = lease.key, 0
         return Task(lease.key, self._asking.timeline, lease.token)

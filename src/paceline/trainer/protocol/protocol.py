@@ -151,6 +151,7 @@ class TrainerProtocol:
         except PacelineError:
             self.stage = before
             raise
+        self.tracked.begin(spec)
 
     def next_batch(self) -> Act[Batch | Flush | Over | Leaving]:
         """What to do next; parameters are pulled where the pace wants it."""
@@ -204,9 +205,7 @@ class TrainerProtocol:
         if isinstance(reply, StageOver):
             self.asking.stopped = reply.stopped
             self.behind.went_on_from(reply.cut)
-            keeper = min(self.servers)
-            yield from self.tracked.load(self.asking, keeper, reply.state)
-            yield from self.tracked.load_buffers(self.asking, keeper, reply.tracked)
+            yield from self.tracked.end(self.asking, min(self.servers), reply)
             for part in self.parts.values():
                 yield from pull_part(self.asking, part, tuple(self.servers), 0)
             return Over(reply.stopped)
@@ -234,6 +233,7 @@ class TrainerProtocol:
             yield from self._keep_tracked()
             yield from self._hand_back()
             self.behind.left(self.timeline)
+            self.tracked.leave()
         except Abandoned as gone:
             yield from self._abandon(str(gone))
             if self.leaving is None:
@@ -330,7 +330,7 @@ class TrainerProtocol:
         among = (self.parts, self.marching, tuple(self.servers))
         yield from enter(self.asking, work.lease, *among, is_behind_push=is_behind_push)
         self.stepping.turns.enter()
-        yield from self.tracked.load(self.asking, min(self.servers), work.lease.tracked)
+        yield from self.tracked.enter(self.asking, min(self.servers), work.lease)
 
     def _hand_back(self) -> Act[None]:
         yield from self._land_all()

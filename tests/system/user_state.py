@@ -32,7 +32,23 @@ class Count:
         self.batches = state["batches"]
 
 
-def batches_of(data: tuple[torch.Tensor, ...], epochs: int) -> Iterator[Any]:
+def values_of(**modules: nn.Module) -> dict[str, Any]:
+    """All numbers of these, by name."""
+    return {
+        f"{name}/{key}": value.tolist()
+        for name, module in modules.items()
+        for key, value in module.state_dict().items()
+    }
+
+
+def batches_of(
+    data: tuple[torch.Tensor, ...],
+    epochs: int,
+    session: Any,  # noqa: ANN401  (of the real thing, or None)
+) -> Iterator[Any]:
+    if session is not None:
+        yield from session.batches(data, batch_size=BATCH, epochs=epochs, shuffle=False)
+        return
     for _ in range(epochs):
         yield from zip(*(column.split(BATCH) for column in data), strict=True)
 
@@ -59,13 +75,8 @@ def main() -> None:
     if session is not None:
         session.track(scheduler=scheduler, average=average, count=count)
 
-    def loop(epochs: int) -> Iterator[Any]:
-        if session is None:
-            return batches_of(data, epochs)
-        return session.batches(data, batch_size=BATCH, epochs=epochs, shuffle=False)
-
     def train(epochs: int, stop_at: int | None) -> None:
-        for features, wanted in loop(epochs):
+        for features, wanted in batches_of(data, epochs, session):
             time.sleep(0.02 * flags.slow)
             loss = nn.functional.mse_loss(model(features), wanted)
             (loss / ACCUMULATE).backward()
@@ -89,15 +100,9 @@ def main() -> None:
     train(2, None)
     go_on()
     train(1, None)
-    states = {"model": model, "average": average}
-    values = {
-        f"{name}/{key}": value.tolist()
-        for name, module in states.items()
-        for key, value in module.state_dict().items()
-    }
-    values["steps"] = scheduler.last_epoch
-    values["lr"] = scheduler.get_last_lr()
     if session is None or session.once("report"):
+        told = {"steps": scheduler.last_epoch, "lr": scheduler.get_last_lr()}
+        values = {**values_of(model=model, average=average), **told}
         flags.out.write_text(json.dumps(values))
 
 

@@ -44,7 +44,7 @@ def values_of(**modules: nn.Module) -> dict[str, Any]:
 def batches_of(
     data: tuple[torch.Tensor, ...],
     epochs: int,
-    session: Any,  # noqa: ANN401  (of the real thing, or None)
+    session: Any,
 ) -> Iterator[Any]:
     if session is not None:
         yield from session.batches(data, batch_size=BATCH, epochs=epochs, shuffle=False)

@@ -69,7 +69,9 @@ def agreed_hyper(
                 f"{one.trainer} step with {told}, and one update has one of each. A "
                 "scheduler that is stepped with each batch counts the batches of its own "
                 "trainer, and trainers have unequally many: session.schedule(optimizer, "
-                "factor) counts those of the job; or step it once an epoch"
+                "factor) counts those of the job; or step it once an epoch, and "
+                "session.track(scheduler=scheduler), so that a trainer that begins again "
+                "goes on with its state"
             )
     return having[0].contents.hyper if having else ()
 

@@ -359,7 +359,9 @@ def _sum_up(
         said.append(f"{lost}: there was no space in {job.path}")
     if (unwritten := job.write_end(ended.status, summary.as_dict())) is not None:
         said.append(unwritten)
-    may_resume = ended.verdict.ending is Ending.INTERRUPTED or ended.verdict.may_resume
+    verdict, status = ended.verdict, ended.status
+    has_begun = verdict.ending is Ending.FAILED and status is not None and status.records
+    may_resume = verdict.ending is Ending.INTERRUPTED or verdict.may_resume or has_begun
     if may_resume and not job.is_another():
         ran = script.named, script.arguments
         command = resume_command(job.path, *ran, config.plugins, reach.options())

@@ -136,6 +136,7 @@ def test_a_loop_that_all_have_left_is_resumed(
     assert "of epoch 1 are not trained" in result.verdict.reason
     assert f"of {RECORDS} records are left out" in result.verdict.reason
     assert result.summary.status == "failed"
+    assert result.said[-1].startswith("go on with: paceline run --resume")
     again, _ = run(forks, tmp_path, 2, is_resumed=True)
     assert again.verdict.ending is Ending.TRAINED, again.verdict
     assert (tmp_path / "value").read_text() == str(RECORDS)
@@ -148,6 +149,7 @@ def test_a_loop_that_all_have_gone_on_from_is_over(
     result, _ = run(forks, tmp_path, 2, way)
     assert result.verdict.exit_code == 1
     assert "all trainers have left a loop early" in result.verdict.reason
+    assert not any("go on with" in line for line in result.said)
     again, _ = run(forks, tmp_path, 1, is_resumed=True)
     assert again.verdict.reason == result.verdict.reason
 

@@ -360,8 +360,9 @@ def _sum_up(
     if (unwritten := job.write_end(ended.status, summary.as_dict())) is not None:
         said.append(unwritten)
     verdict, status = ended.verdict, ended.status
-    has_begun = verdict.ending is Ending.FAILED and status is not None and status.records
-    may_resume = verdict.ending is Ending.INTERRUPTED or verdict.may_resume or has_begun
+    has_more = status is not None and status.records and not status.left_out
+    is_unfinished = verdict.ending is Ending.FAILED and has_more
+    may_resume = verdict.ending is Ending.INTERRUPTED or verdict.may_resume or is_unfinished
     if may_resume and not job.is_another():
         ran = script.named, script.arguments
         command = resume_command(job.path, *ran, config.plugins, reach.options())

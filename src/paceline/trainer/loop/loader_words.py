@@ -13,7 +13,7 @@ _ORDER: Final = (
     "shuffle=False; some of the records are a Subset"
 )
 _UNNEEDED: Final = "leave it out, it is not needed"
-_WORKERS: Final = "leave it out; workers=n are processes that read ahead"
+_READERS: Final = "leave it out; workers=n are processes that read ahead"
 _INSTEAD: Final = {
     "num_workers": "write workers=n",
     "drop_last": (
@@ -26,10 +26,10 @@ _INSTEAD: Final = {
     "sampler": _ORDER,
     "batch_sampler": _ORDER,
     "generator": "write seed=",
-    "prefetch_factor": _WORKERS,
-    "persistent_workers": _WORKERS,
-    "worker_init_fn": _WORKERS,
-    "multiprocessing_context": _WORKERS,
+    "prefetch_factor": _READERS,
+    "persistent_workers": _READERS,
+    "worker_init_fn": _READERS,
+    "multiprocessing_context": _READERS,
 }
 
 

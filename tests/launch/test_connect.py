@@ -106,3 +106,16 @@ def test_a_trainer_of_a_job_that_has_left_it_connects_no_more(
     with pytest.raises(UsageError, match="close the session when the script is done"):
         connecting.connect()
     job.close()
+
+
+def test_ctrl_c_once_more_behind_the_end_is_no_traceback(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Pressed:
+        def end(self, _: object) -> None:
+            raise KeyboardInterrupt
+
+    codes: list[int] = []
+    monkeypatch.setattr(connecting.os, "_exit", codes.append)
+    connecting._end(Pressed())
+    assert codes == [75]

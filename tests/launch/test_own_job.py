@@ -128,6 +128,26 @@ def test_ctrl_c_outside_of_calls_ends_the_script_where_it_is(begin: Begin) -> No
     assert verdict.exit_code == 75
 
 
+def test_ctrl_c_once_more_while_the_end_is_told_is_told_to_the_end(
+    begin: Begin, output: io.StringIO, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = begin()
+    with pytest.raises(Interrupted):
+        train(job.session, press_ctrl_c(at=3))
+    write, pressed = output.write, []
+
+    def press_and_write(text: str) -> int:
+        if "interrupted" in text and not pressed:
+            pressed.append(text)
+            signal.raise_signal(signal.SIGINT)
+        return write(text)
+
+    monkeypatch.setattr(output, "write", press_and_write)
+    job.end(None)
+    assert pressed
+    assert "go on with" in output.getvalue()
+
+
 def test_sigterm_does_the_same(begin: Begin) -> None:
     job = begin()
     with pytest.raises(Interrupted):

@@ -1,3 +1,4 @@
+import inspect
 import os
 
 import pytest
@@ -77,6 +78,33 @@ def test_who_gives_a_loader_and_nothing_else_is_told_what_to_give(session: Sessi
         session.batches(loader)
     with pytest.raises(UsageError, match="batch_size"):
         session.batches(DATA)
+
+
+@pytest.mark.parametrize(
+    ("word", "told"),
+    [
+        ("num_workers", r"no num_workers=: write workers=n"),
+        ("drop_last", "every record counts.* a last batch of one record breaks BatchNorm"),
+        ("pin_memory", "not needed"),
+        ("sampler", "shuffle=True and seed="),
+        ("batch_sampler", "shuffle=True and seed="),
+        ("bathc_size", "no bathc_size=: it takes dataset, batch_size, epochs"),
+    ],
+)
+def test_words_of_a_loader_are_told_with_what_to_write(
+    session: Session, word: str, told: str
+) -> None:
+    share_line(session)
+    with pytest.raises(UsageError, match=told):
+        session.batches(DATA, 2, **{word: 1})  # type: ignore[arg-type]  # on purpose
+
+
+def test_a_word_that_is_not_known_names_all_that_are(session: Session) -> None:
+    share_line(session)
+    known = inspect.signature(session.batches).parameters
+    with pytest.raises(UsageError) as refusal:
+        session.batches(DATA, 2, nobody=1)  # type: ignore[arg-type]  # on purpose
+    assert [name for name in known if name not in str(refusal.value)] == ["unknown"]
 
 
 def test_one_loop_at_a_time(session: Session) -> None:

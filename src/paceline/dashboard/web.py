@@ -95,7 +95,7 @@ def open_dashboard(
         import uvicorn  # noqa: F401, PLC0415
     except ImportError as error:
         raise UsageError(
-            f"a dashboard needs {error.name}: pip install paceline[dashboard]"
+            f"a dashboard needs {error.name}: pip install 'paceline[dashboard]'"
         ) from error
     taken = socket.socket()
     try:

@@ -53,7 +53,7 @@ from paceline.launch.job import (
     wires_of,
 )
 from paceline.launch.local import fresh_run_id
-from paceline.launch.own_job import WHY, OwnJob
+from paceline.launch.own_job import INTERRUPTED_CODE, WHY, OwnJob
 from paceline.launch.processes import (
     LeaveNotice,
     exit_code_of,
@@ -256,6 +256,13 @@ def _end_told(visit: GuestVisit, status: int) -> NoReturn:
 
 
 def _end(job: OwnJob) -> None:
+    try:
+        _end_told_of(job)
+    except KeyboardInterrupt:  # pressed once more, when all is saved and told
+        os._exit(INTERRUPTED_CODE)
+
+
+def _end_told_of(job: OwnJob) -> None:
     failure = _failure()
     verdict = job.end(failure)
     if verdict is None or not verdict.exit_code or hasattr(sys, "ps1"):

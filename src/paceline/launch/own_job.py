@@ -125,10 +125,10 @@ class OwnJob:
             if self.job.summary is None:
                 self._close(failure)
         self._is_over = True
+        self._tell_end()  # before: Ctrl-C is no exception in the middle of it
         self._signals.hang_up()
         self._thread.join()
         self._signals.close()
-        self._tell_end()
         return self.job.verdict
 
     # ------------------------------------------------------------ the end
@@ -210,6 +210,8 @@ class OwnJob:
 
     def _came(self, frame: FrameType | None) -> None:
         """A signal has come; the main thread is at ``frame`` of the script, or of ours."""
+        if self._is_over:
+            return
         membership = self._membership
         self._interrupt()
         if self._is_ending or membership.calls.was_told:
@@ -257,6 +259,8 @@ class OwnJob:
         while not self._is_over:
             calls = self._membership.calls
             came = self._signals.wait(AGAIN_S if calls.is_late else LOOK_EVERY_S)
+            if self._is_over:
+                return
             if calls.is_late:
                 send_to_main(signal.SIGINT)
             now = self._clock.now_s()

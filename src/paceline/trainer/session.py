@@ -15,7 +15,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Self, final
+from typing import Any, Never, Self, final
 
 import torch
 from torch import nn
@@ -27,7 +27,7 @@ from paceline.pace_specs.presets import AllReduce
 from paceline.params.rows import Array
 from paceline.trainer.engine import StepWarning
 from paceline.trainer.evaluations import Evaluations
-from paceline.trainer.loop import Batches, Cutting, Stages, check_lookahead
+from paceline.trainer.loop import Batches, Cutting, Stages, check_lookahead, check_words
 from paceline.trainer.membership import is_failure
 from paceline.trainer.model import Factor, check_initialized, why_not_tracked
 from paceline.trainer.peers import SEND_S, Event
@@ -246,6 +246,7 @@ class Session:
         collate_fn: Callable[[list[Any]], Any] | None = None,
         workers: int = 0,
         lookahead: int = 0,
+        **unknown: Never,
     ) -> Batches:
         """This trainer's share of the batches, leased from the coordinator.
 
@@ -275,6 +276,7 @@ class Session:
                 set of your own only when its batch is taken.
             lookahead: batches that a prefetcher takes ahead of their steps, in one epoch:
                 a step counts for all but the newest so many.
+            unknown: nothing; words of a ``DataLoader`` are told what to write instead.
 
         Raises:
             UsageError: an argument is out of range, or nothing is shared yet; while
@@ -282,6 +284,7 @@ class Session:
             JobFailed: while iterating, the job as a whole cannot go on.
         """
         self._calls.check_open()
+        check_words(unknown)
         cutting = Cutting(batch_size, epochs, shuffle, seed, task_size, collate_fn, workers)
         planned = self._stages.plan("train", dataset, cutting)
         check_lookahead(lookahead, cutting, self._seat.size, self._seat.parts)

@@ -46,6 +46,14 @@ def test_it_is_said_in_options(listening: Listening, typed: str) -> None:
     assert " ".join(listening.options()) == typed
 
 
+@pytest.mark.parametrize(("is_plain", "more"), [(False, ""), (True, " --plain")])
+def test_a_machine_is_asked_to_join_as_the_run_takes_it(is_plain: bool, more: str) -> None:
+    listening = Listening(HERE, is_plain=is_plain)
+    assert listening.invitation("10.0.0.1:7070") == (
+        f"paceline host --join 10.0.0.1:7070{more}"
+    )
+
+
 def test_who_finds_a_killed_launcher_is_told_how_machines_are_let_in_again(
     tmp_path: Path,
 ) -> None:

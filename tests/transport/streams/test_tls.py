@@ -80,7 +80,7 @@ def test_without_the_library_a_refusal_names_what_to_install(
     monkeypatch: pytest.MonkeyPatch, service: Memory, tls: TcpCorridor
 ) -> None:
     monkeypatch.setitem(sys.modules, "cryptography", None)
-    with pytest.raises(UsageError, match=r"pip install paceline\[tls\]; or, .* --plain"):
+    with pytest.raises(UsageError, match=r"pip install 'paceline\[tls\]'; or, .* --plain"):
         tls.listen(service)
     tls.close()
     plain = TcpCorridor(way="plain")  # by word it needs none, nor does a client

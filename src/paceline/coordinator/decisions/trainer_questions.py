@@ -10,8 +10,6 @@ Pure.
 from collections.abc import Callable
 from typing import Any
 
-from msgspec.structs import replace
-
 from paceline.coordinator.decisions.leases import finish_if_done, wait_of_all
 from paceline.coordinator.decisions.membership import lose
 from paceline.coordinator.decisions.pace_changes import saw_numbers
@@ -37,6 +35,7 @@ from paceline.coordinator.durable.outcomes import (
 )
 from paceline.coordinator.ledgers import Asker, Book, Loss, MemberInfo
 from paceline.coordinator.ledgers.effects import Happened
+from paceline.data.same_stage import why_not_same_stage
 from paceline.messages.locking import CommitStep
 from paceline.messages.meeting import AskPeers, DoorOpened, Meet
 from paceline.messages.results import AskResults, FinishTask, KeepValue
@@ -188,15 +187,11 @@ def _unshare(book: Book, _: Asker, message: UnsharePart) -> Message:
     return Done()
 
 
-def _begin_stage(book: Book, asker: Asker, message: BeginStage) -> Message:
+def _begin_stage(book: Book, _: Asker, message: BeginStage) -> Message:
     agreed = book.durable.stages.get(message.spec.stage)
     if agreed is None:
         book.commit(StageRegistered(message.spec))
-    elif agreed != replace(message.spec, loop=agreed.loop):
-        text = (
-            f"stage {agreed.stage} was begun with {agreed}, {asker.role} brings "
-            f"{message.spec}: all trainers must bring the same data, sizes and seed"
-        )
+    elif (text := why_not_same_stage(agreed, message.spec)) is not None:
         return book.refusal("mismatch", text)
     elif agreed.loop != message.spec.loop:
         return ShuffledAs(loop=agreed.loop)

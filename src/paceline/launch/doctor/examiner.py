@@ -154,7 +154,7 @@ def _open(
     if begins_with > 1 + listening.engine.num_machines(None):
         say(
             f"paceline: waiting for {begins_with - 1} more; a machine comes by: "
-            f"paceline host --join {address}  (it asks for the secret, which is in "
+            f"{listening.invitation(address)}  (it asks for the secret, which is in "
             f"{folder.secret})"
         )
     found = parse_address(listener.address)

@@ -76,6 +76,10 @@ class Listening(NamedTuple):
             return self.hosts
         return 1 + self.engine.num_machines(config)
 
+    def invitation(self, address: str) -> str:
+        """What is typed on a machine that is to join."""
+        return f"paceline host --join {address}{' --plain' if self.is_plain else ''}"
+
     def their_words(self) -> tuple[str, ...]:
         """Options of ``paceline host`` for all that are brought."""
         words = ["--plain"] if self.is_plain else []
@@ -162,8 +166,8 @@ def open_door(
     more = begins_with - 1
     waits = f"the job begins when {more} more have joined; " if more else ""
     say(
-        f"paceline: {waits}a machine joins by: paceline host --join {address}  (it asks "
-        f"for the run's secret, which is in {folder.secret})"
+        f"paceline: {waits}a machine joins by: {listening.invitation(address)}  "
+        f"(it asks for the run's secret, which is in {folder.secret})"
     )
     folder.write_door(address)
     brought.start(address)

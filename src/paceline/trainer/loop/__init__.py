@@ -5,9 +5,11 @@
     stages             a call of the user's as a stage of the job; `Session.batches`
     loop               the loop itself, and what ends with a batch: steps of several tables
     lookahead          batches taken ahead of their steps
+    loader_words       words of a DataLoader, and what to write instead
     script_changes     values the script changed reach the servers, or are refused
 """
 
+from paceline.trainer.loop.loader_words import check_words
 from paceline.trainer.loop.lookahead import check_lookahead, check_step
 from paceline.trainer.loop.loop import (
     TaskReader,

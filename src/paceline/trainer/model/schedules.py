@@ -19,10 +19,11 @@ from paceline.errors import UsageError
 Factor = Callable[[int], float]
 
 _TRACKED = (
-    "track: {name} is a torch {kind}, and the job has {trainers} trainers: each counts the "
-    "steps of its own trainer alone, so that by records of the job it moves {trainers} "
-    "times too slowly; session.schedule(optimizer, factor) follows the records of the "
-    "whole job, for any number of trainers, and is not tracked"
+    "track: {name} is a torch {kind}, and the job has {trainers} trainers: if it is "
+    "stepped with each batch, it counts the steps of its own trainer alone, so that by "
+    "records of the job it moves {trainers} times too slowly; once an epoch is right, and "
+    "session.schedule(optimizer, factor) follows the records of the whole job, for any "
+    "number of trainers, and is not tracked"
 )
 
 

@@ -117,7 +117,7 @@ def _made(where: str) -> tuple[bytes, bytes]:
     except ImportError as error:
         raise UsageError(
             f"{where}: other machines can reach it, so it speaks TLS, and the library that "
-            "makes its certificate is not installed: pip install paceline[tls]; or, in a "
+            "makes its certificate is not installed: pip install 'paceline[tls]'; or, in a "
             "network that is private or encrypts by itself, --plain"
         ) from error
     key = ec.generate_private_key(ec.SECP256R1())

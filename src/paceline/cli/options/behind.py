@@ -18,8 +18,8 @@ def tell_behind(context: typer.Context, words: list[str] | None) -> list[str] | 
         takes_more = "=" not in word and not getattr(option, "is_flag", False)
         said = " ".join(words[at : at + 1 + takes_more])
         print(
-            f"paceline: {said} stands behind {script} and goes to it; for paceline write it "
-            f"before",
+            f"paceline: {said} stands behind {script} and goes to it; for paceline write "
+            f"it before",
             file=sys.stderr,
         )
     return words

@@ -86,7 +86,7 @@ INSIDE: dict[str, Floors] = {
     ),
     "paceline.store": (("blobs", "journal"), ("cuts",), ("export", "listing", "tensors")),
     "paceline.data": (
-        ("source", "split", "order", "cells", "sets", "not_data"),
+        ("source", "split", "order", "cells", "sets", "not_data", "same_stage"),
         ("files", "map_style", "ahead"),
         ("opening",),
     ),

@@ -77,3 +77,17 @@ def test_arguments_of_a_script_may_be_any_bytes(
     options = ["--job-dir", tmp_path / "job"]
     assert exit_code(monkeypatch, "run", *options, script, "\udcff") == 0
     assert runs.script.arguments == ("\udcff",)
+
+
+def test_an_option_of_paceline_behind_the_script_is_told_of(
+    monkeypatch: pytest.MonkeyPatch,
+    runs: Runs,
+    script: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert exit_code(monkeypatch, "run", script, "--trainers", 2, "--lr", 1) == 0
+    assert runs.script.arguments == ("--trainers", "2", "--lr", "1")
+    said = f"paceline: --trainers 2 stands behind {script} and goes to it; for paceline "
+    told = capsys.readouterr().err
+    assert told.count(" goes to it") == 1
+    assert said + "write it before\n" in told

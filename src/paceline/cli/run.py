@@ -18,6 +18,7 @@ from paceline.cli.options import (
     parse_every,
     parse_seconds,
     place_of_cuts,
+    tell_behind,
 )
 from paceline.cli.streams import unheeded
 from paceline.config import JobConfig, parse_pace, parse_trainers
@@ -50,7 +51,8 @@ def run(  # noqa: PLR0913  (the command line has one parameter for each option)
         str, typer.Argument(help="The training script, or with -m a module.")
     ],
     arguments: Annotated[
-        list[str] | None, typer.Argument(help="Its own arguments; options too.")
+        list[str] | None,
+        typer.Argument(help="Its own arguments; options too.", callback=tell_behind),
     ] = None,
     *,
     is_module: Annotated[

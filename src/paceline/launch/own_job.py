@@ -256,7 +256,7 @@ class OwnJob:
             raise KeyboardInterrupt
 
     def _watch(self) -> None:
-        while not self._is_over:
+        while True:
             calls = self._membership.calls
             came = self._signals.wait(AGAIN_S if calls.is_late else LOOK_EVERY_S)
             if self._is_over:

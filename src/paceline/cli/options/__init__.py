@@ -2,6 +2,7 @@
 
 ::
 
+    behind     options that stand behind the script
     jobs       which job a command is for
     machines   which other machines take part, and where they find this one
     places     where checkpoints lie
@@ -16,6 +17,7 @@ from paceline.lazy_names import loader
 
 if TYPE_CHECKING:
     from paceline.cli.options import machines as machines
+    from paceline.cli.options.behind import tell_behind
     from paceline.cli.options.jobs import JoinOption, PlainOption, job_said
     from paceline.cli.options.machines import MachinesSaid, leading
     from paceline.cli.options.places import place_of_cuts
@@ -30,6 +32,7 @@ _LAZY = {  # {name: the module that defines it}
     "parse_every": "paceline.cli.options.seconds",
     "parse_seconds": "paceline.cli.options.seconds",
     "place_of_cuts": "paceline.cli.options.places",
+    "tell_behind": "paceline.cli.options.behind",
 }
 # Hidden from type checkers: a visible __getattr__ would make every misspelt name typed.
 if not TYPE_CHECKING:

@@ -6,7 +6,9 @@ import msgspec
 import pytest
 
 from paceline.config import Async, Sync
+from paceline.coordinator.decisions import Stored
 from paceline.coordinator.durable.outcomes import CutBegun, StateKept, TimelineLeft
+from paceline.coordinator.state import RunOpened
 from paceline.messages.shared import Done, Waiting
 from paceline.messages.trainer import (
     AskLease,
@@ -20,6 +22,7 @@ from paceline.messages.trainer import (
 )
 from paceline.messages.watching import Exited, LauncherReport
 from tests.coordinator.conftest import STAGE
+from tests.coordinator.decisions.test_runs import resume, stored
 
 TRACKED = msgspec.structs.replace(STAGE, tracked=("scheduler",))
 
@@ -141,6 +144,36 @@ def test_all_learn_what_a_stage_has_ended_with_and_who_lacks_it(make_job: Any) -
     job.open("trainer-1", stage=TRACKED)
     ends = [job.lease(trainer) for trainer in ("trainer-0", "trainer-1")]
     assert [(end.state, end.has_state) for end in ends] == [(77, True), (77, False)]
+
+
+def test_what_is_kept_behind_the_end_of_a_stage_does_not_take_its_place(
+    make_job: Any,
+) -> None:
+    job = make_job(pace=Async())
+    job.open("trainer-0", stage=TRACKED)
+    for _ in range(8):
+        job.finish("trainer-0", job.lease("trainer-0"))
+        keep(job, "trainer-0", 77, {})
+    assert job.state.durable.is_end_kept
+    assert keep(job, "trainer-0", 78, {}) == Done()
+    assert (job.state.durable.is_end_kept, job.state.durable.tracked) == (True, 77)
+
+
+def test_who_resumes_passes_stages_that_nobody_has_told_of_yet(make_job: Any) -> None:
+    job = make_job(pace=Async())
+    job.apply(RunOpened(Stored()))
+    job.open("trainer-0", stage=TRACKED)
+    for number in range(2):
+        stage = msgspec.structs.replace(TRACKED, stage=number)
+        job.get("trainer-0", BeginStage(**job.who("trainer-0"), spec=stage))
+        for _ in range(8):
+            job.finish("trainer-0", job.lease("trainer-0", stage=number))
+            keep(job, "trainer-0", 77 + number, {})
+    again = resume(job, stored(job))
+    again.open("trainer-0", stage=TRACKED)
+    over = again.lease("trainer-0", stage=0)
+    assert isinstance(over, StageOver)
+    assert over.state is None, "stage 1 may have trained"
 
 
 def test_a_lease_behind_a_return_says_that_a_loop_has_ended_with_the_state(

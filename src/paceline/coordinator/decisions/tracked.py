@@ -138,24 +138,43 @@ def state_at_end(page: Page, servers: Reports, stage: int) -> int | None:
     is_kept = state.is_end_kept
     if spec is None or not spec.is_training or not spec.tracked or not is_kept:
         return None
-    later = (state.stages[n] for n in range(stage + 1, state.queue.stage))
-    if any(one.is_training for one in later):
+    # Of one that nobody has told since a resume it is not known whether it trained.
+    later = (state.stages.get(n) for n in range(stage + 1, state.queue.stage))
+    if any(one is None or one.is_training for one in later):
         return None
     return state.tracked or servers.last_tracked() or None
 
 
-def tracked_kept(page: Page, keeping: Keeping, message: TrackedKept) -> None:
-    """A trainer has kept its state at a server; as of other rounds it does not count."""
+def tracked_kept(
+    page: Page, keeping: Keeping, message: TrackedKept, *, ends_stage: bool
+) -> None:
+    """A trainer has kept its state at a server; as of other rounds it does not count.
+
+    Nor behind the end of a stage, while nothing is applied: what a script does there it
+    does again, on what the stage has ended with. ``ends_stage``: an open cut has that.
+    """
     incarnation = message.incarnation
     committed = {part: page.durable.parts[part].round for part in page.parts_in_step()}
     stood = {part: at for part, at in message.rounds.items() if part in committed}
     # Servers have let go of what was averaged: told a second time, it must not count again.
     is_superseded = keeping.is_averaged and not message.is_average
-    if is_current(page, keeping, incarnation) and stood == committed and not is_superseded:
+    is_right = is_current(page, keeping, incarnation) and stood == committed
+    if _is_at_end(page, keeping):
+        keeping.is_fresh = True
+    elif is_right and not is_superseded and not ends_stage:
         page.commit(StateKept(message.number))
         keeping.is_fresh, keeping.is_averaged = True, message.is_average
     if keeping.track_from == incarnation:
         keeping.track_from = None
+
+
+def _is_at_end(page: Page, keeping: Keeping) -> bool:
+    """Whether a stage has ended, its state is kept, and nothing was applied since."""
+    state = page.durable
+    if not state.is_end_kept or state.cut is None:
+        return False
+    is_same = bool(page.parts_in_step()) and state.committed_rounds() == state.cut.rounds
+    return keeping.is_fresh or is_same
 
 
 def must_return(

@@ -220,7 +220,8 @@ def _may_go_on(book: Book, asker: Asker, message: MayGoOn) -> None:
 
 
 def _tracked_kept(book: Book, _: Asker, message: TrackedKept) -> Message:
-    tracked_kept(book, book.keeping, message)
+    ends_stage = book.cutting.open is not None and book.cutting.open.ends_stage
+    tracked_kept(book, book.keeping, message, ends_stage=ends_stage)
     return Done()
 
 

@@ -275,8 +275,8 @@ class TrackedCarrying:
         state, landings = self._state, self._landings
         self.moves, self._landings = state.moves, {}
         # One that came for a timeline that was left at once is not looked at any more.
-        if state.loads != self._loads and state.is_known:
-            self._loads = state.loads
+        is_news, self._loads = state.loads != self._loads, state.loads
+        if is_news and state.is_known:
             if state.is_first:
                 self._tracker.begin_again()
             else:

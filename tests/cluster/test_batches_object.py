@@ -60,7 +60,7 @@ def test_a_loop_that_is_refused_and_caught_holds_up_nobody(run: Run) -> None:
     found = run(script, trainers=2)
     first, second = sorted(refusal for refusal, _, _ in found)
     assert not first
-    assert "all trainers must bring the same data" in second
+    assert "All trainers of a job bring the same data" in second
     assert len(found[0][1] + found[1][1]) == 22
     assert sorted(found[0][2] + found[1][2]) == DATA.flatten().tolist()
 

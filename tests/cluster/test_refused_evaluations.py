@@ -49,5 +49,5 @@ def test_a_call_that_is_refused_and_caught_holds_up_nobody(run: Run, call: Any) 
     found = run(script, trainers=2)
     first, second = sorted(refusal for refusal, _, _ in found)
     assert not first
-    assert "all trainers must bring the same data" in second
+    assert "All trainers of a job bring the same data" in second
     assert found[0][1:] == found[1][1:]

@@ -4,7 +4,7 @@ import os
 import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import pytest
@@ -241,6 +241,15 @@ def test_a_long_journal_is_compacted_and_says_the_same(house: House) -> None:
     assert read_journal(house.journal).trainers.keys() == {
         f"trainer-{number}" for number in range(30)
     }
+
+
+def test_a_coordinator_that_has_come_back_says_so_among_the_events(house: House) -> None:
+    house.join(0)
+    assert "CoordinatorReturned" not in house.happened()
+    store = BlobStore(str(house.folder / "checkpoints"))
+    config, watched = house.service._config, cast("Any", house.watched)
+    CoordinatorService(config, watched, store, house.clock, house.events)
+    assert house.happened()[-1] == "CoordinatorReturned"
 
 
 def test_a_disk_that_refuses_to_compact_is_not_asked_at_every_event(house: House) -> None:

@@ -87,9 +87,12 @@ def test_other_happenings_are_marks_of_the_job() -> None:
         (3, {"event": "Scaled", "trainers": 6}),
         (4, {"event": "LeaseGranted"}),
         (5, {"event": "EventsLost", "number": 7}),
+        (6, {"event": "CoordinatorReturned"}),
     )
 
-    assert [mark.kind for mark in lanes.marks] == ["cut", "pace", "scale", "lost"]
+    kinds = ["cut", "pace", "scale", "lost", "coordinator"]
+    assert [mark.kind for mark in lanes.marks] == kinds
+    assert "has come back" in lanes.marks[4].text
     assert lanes.marks[3].text == "7 events before this could not be written"
     assert "async" in lanes.marks[1].text
 

@@ -105,13 +105,12 @@ class CoordinatorService:
         self._inbox = EventInbox()
         self._answers = Answers()
         self._connections = Connections()
-        self._is_at_work = False
+        self._is_at_work = self._is_broken = False
         # For the one at work alone, but for a look at whether something is held.
         self._keeper = Keeper(journal, clock, events, gather_s)
         self._held: list[Decision] = []  # decided, and not journalled
         self._idle = threading.Condition(self._lock)
         self._sweeping = threading.Lock()
-        self._is_broken = False
         self._last_progress: tuple[float, tuple[int, int]] = (0.0, (-1, -1))
         self._stopping = threading.Event()
         self._carried: dict[type[Effect], Callable[[Any], None]] = {
@@ -122,14 +121,15 @@ class CoordinatorService:
             Happened: lambda happened: events.write(*happened),
         }
         self._values = StoredValues(store, self._stopping.wait)
-        self._threads = [
-            threading.Thread(target=self._tick, name="coordinator-clock", daemon=True)
-        ]
+        ticks = threading.Thread(target=self._tick, name="coordinator-clock", daemon=True)
+        self._threads = [ticks]
         if self._state.durable.run != config.run:
             opened = RunOpened(read_stored(store, config))
             if not self._carry_out([self._state.apply(opened, clock.now_s())]):
                 assert self._keeper.holding.error is not None
                 raise self._keeper.holding.error
+        else:
+            events.write("CoordinatorReturned", {})
 
     def start(self) -> None:
         """Let time pass."""

@@ -33,7 +33,7 @@ class JobMark(NamedTuple):
     """Something has happened to the job."""
 
     at_s: float
-    kind: str  # "cut", "return", "pace", "scale", "resumed"
+    kind: str  # "cut", "return", "pace", "scale", "resumed", "coordinator", "lost"
     text: str
 
 
@@ -167,6 +167,8 @@ def _told(name: str, event: dict[str, Any]) -> tuple[str, str] | None:
         return "pace", f"the pace is {paces}"
     if name == "Scaled":
         return "scale", f"{event['trainers']} trainers are wanted"
+    if name == "CoordinatorReturned":
+        return "coordinator", "the coordinator was lost, and has come back"
     if name == "EventsLost":
         return "lost", f"{event['number']} events before this could not be written"
     if name == UNREAD:

@@ -50,6 +50,13 @@ def keep(job: Any, trainer: str, number: int, rounds: dict[int, int]) -> Any:
     return job.get(trainer, message)
 
 
+def finish_all(job: Any, stage: int, number: int) -> None:
+    """One trainer does all tasks of a stage, and keeps a state of this number."""
+    for _ in range(8):
+        job.finish("trainer-0", job.lease("trainer-0", stage=stage))
+        keep(job, "trainer-0", number, {})
+
+
 def cuts(job: Any) -> int:
     return sum(isinstance(outcome, CutBegun) for outcome in job.outcomes)
 
@@ -120,9 +127,7 @@ def test_a_newcomer_passes_an_ended_stage_with_the_buffers_of_now(make_job: Any)
     job = make_job(pace=Async())
     first = msgspec.structs.replace(TRACKED, averaged=TRACKED.tracked)
     job.open("trainer-0", stage=first)
-    for _ in range(8):
-        job.finish("trainer-0", job.lease("trainer-0"))
-        keep(job, "trainer-0", 77, {})
+    finish_all(job, 0, 77)
     second = msgspec.structs.replace(first, stage=1)
     job.get("trainer-0", BeginStage(**job.who("trainer-0"), spec=second))
     job.tick("trainer-0", job.lease("trainer-0", stage=1), 0, 0)
@@ -138,9 +143,7 @@ def test_a_newcomer_passes_an_ended_stage_with_the_buffers_of_now(make_job: Any)
 def test_all_learn_what_a_stage_has_ended_with_and_who_lacks_it(make_job: Any) -> None:
     job = make_job(pace=Async())
     job.open("trainer-0", stage=TRACKED)
-    for _ in range(8):
-        job.finish("trainer-0", job.lease("trainer-0"))
-        keep(job, "trainer-0", 77, {})
+    finish_all(job, 0, 77)
     job.open("trainer-1", stage=TRACKED)
     ends = [job.lease(trainer) for trainer in ("trainer-0", "trainer-1")]
     assert [(end.state, end.has_state) for end in ends] == [(77, True), (77, False)]
@@ -151,9 +154,7 @@ def test_what_is_kept_behind_the_end_of_a_stage_does_not_take_its_place(
 ) -> None:
     job = make_job(pace=Async())
     job.open("trainer-0", stage=TRACKED)
-    for _ in range(8):
-        job.finish("trainer-0", job.lease("trainer-0"))
-        keep(job, "trainer-0", 77, {})
+    finish_all(job, 0, 77)
     assert job.state.durable.is_end_kept
     assert keep(job, "trainer-0", 78, {}) == Done()
     assert (job.state.durable.is_end_kept, job.state.durable.tracked) == (True, 77)
@@ -166,9 +167,7 @@ def test_who_resumes_passes_stages_that_nobody_has_told_of_yet(make_job: Any) ->
     for number in range(2):
         stage = msgspec.structs.replace(TRACKED, stage=number)
         job.get("trainer-0", BeginStage(**job.who("trainer-0"), spec=stage))
-        for _ in range(8):
-            job.finish("trainer-0", job.lease("trainer-0", stage=number))
-            keep(job, "trainer-0", 77 + number, {})
+        finish_all(job, number, 77 + number)
     again = resume(job, stored(job))
     again.open("trainer-0", stage=TRACKED)
     over = again.lease("trainer-0", stage=0)
@@ -181,9 +180,7 @@ def test_a_lease_behind_a_return_says_that_a_loop_has_ended_with_the_state(
 ) -> None:
     job = make_job(pace=Async())
     job.open("trainer-0", stage=TRACKED)
-    for _ in range(8):
-        job.finish("trainer-0", job.lease("trainer-0"))
-        keep(job, "trainer-0", 77, {})
+    finish_all(job, 0, 77)
     second = msgspec.structs.replace(TRACKED, stage=1)
     job.get("trainer-0", BeginStage(**job.who("trainer-0"), spec=second))
     job.tick("trainer-0", job.lease("trainer-0", stage=1), 0, 0)

@@ -24,8 +24,8 @@ class Tracking:
     def __init__(self, parts: Mapping[int, SharedPart]) -> None:
         self.is_wanted = False  # the coordinator wants it kept before the next batch
         self.number = 0  # 0 is the beginning
-        # What the last loop has ended with, and the one before this has: None if that is of
-        # no use. What the script has done to it since is in no state but the loop's first.
+        # States: of the end of the last loop, and of the loop before the current one. What
+        # the script did behind it is in no state that servers have. None: not known.
         self.ended_as: int | None = 0
         self.entered_as: int | None = 0
         self.loads = 0  # how often a state was loaded into the objects

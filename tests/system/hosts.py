@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import secrets
 import signal
 import subprocess
@@ -117,6 +118,10 @@ class HostedJob:
     def said(self, name: str = "launcher") -> str:
         """What a process has said so far."""
         return (self.folder / f"{name}.txt").read_text()
+
+    def is_lost(self, name: str) -> bool:
+        """Whether the launcher has said so of a host."""
+        return re.search(rf"\({re.escape(name)}, [^)]*\) is lost", self.said()) is not None
 
     def status(self) -> dict[str, Any]:
         """How the job stands; empty while nobody can say."""

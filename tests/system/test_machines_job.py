@@ -1,6 +1,5 @@
 """A job over three machines, which are network namespaces, counts exactly."""
 
-import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -45,11 +44,6 @@ def job(
     begun.close()
 
 
-def is_lost(job: HostedJob, name: str) -> bool:
-    """Whether the launcher has said so of a host."""
-    return re.search(rf"\({name}, [^)]*\) is lost", job.said()) is not None
-
-
 def test_a_machine_that_is_gone_and_a_cable_that_is_pulled_cost_no_record(
     job: HostedJob, machines: Machines
 ) -> None:
@@ -58,11 +52,11 @@ def test_a_machine_that_is_gone_and_a_cable_that_is_pulled_cost_no_record(
     assert {"agent-1", "agent-2"} < hosts
 
     machines[1].kill()
-    within(30.0, "it is lost", lambda: is_lost(job, "agent-1"))
+    within(30.0, "it is lost", lambda: job.is_lost("agent-1"))
     before = job.records()
     within(90.0, "the others go on", lambda: job.records() > before)
     machines[2].cut()
-    within(30.0, "it is lost, too", lambda: is_lost(job, "agent-2"))
+    within(30.0, "it is lost, too", lambda: job.is_lost("agent-2"))
     machines[2].heal()
 
     assert job.end()["exact"]
@@ -78,7 +72,7 @@ def test_whoever_is_hung_beyond_the_time_out_is_refused_when_it_wakes(
     within(90.0, "a few records count", lambda: job.records() > 200)
 
     machines[1].hang()
-    within(30.0, "it is lost", lambda: is_lost(job, "agent-1"))
+    within(30.0, "it is lost", lambda: job.is_lost("agent-1"))
     machines[1].wake()
 
     assert job.end()["exact"]
@@ -93,7 +87,7 @@ def test_who_hears_of_a_machine_and_is_not_heard_by_it_loses_it(
     within(90.0, "a few records count", lambda: job.records() > 200)
 
     machines[0].cut_one_way(machines[1])  # what host-1 says arrives, and no answer does
-    within(30.0, "it is lost", lambda: is_lost(job, "agent-1"))
+    within(30.0, "it is lost", lambda: job.is_lost("agent-1"))
     machines[0].heal()
 
     assert job.end()["exact"]

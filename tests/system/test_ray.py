@@ -89,9 +89,13 @@ def agents(job: HostedJob, kind: str = "") -> list[psutil.Process]:
         with suppress(psutil.Error):
             words = process.cmdline()
             if job.address in words and "tether" not in " ".join(words):
-                name = words[words.index("--name") + 1]
-                found += [process] if name.startswith(kind) else []
+                found += [process] if name_of(words).startswith(kind) else []
     return found
+
+
+def name_of(words: list[str]) -> str:
+    """A host's, from the words that its agent was started with."""
+    return words[words.index("--name") + 1]
 
 
 def roles(job: HostedJob, kind: str = "") -> list[psutil.Process]:
@@ -199,12 +203,12 @@ def test_an_added_machine_takes_those_that_wait_and_a_killed_one_is_left_for_ano
     at_first = [one for one in agents(job) if raylet_above(one) == raylet_of(first).pid]
     of_it = [process for one in at_first for process in tree(one.pid)]
     assert len(at_first) >= 3, "a server's host, and two of trainers"
+    names = [name_of(one.cmdline()) for one in at_first]
     cluster.remove_node(first, allow_graceful=False)
 
     within(20.0, "what ran there is gone", lambda: not running(of_it))
-    # By its silence, or in its own last words: whichever end of it comes first.
-    of_trainer = re.compile(r"is lost: .*; with it .*trainer-\d", re.MULTILINE)
-    within(30.0, "it is told", lambda: of_trainer.search(job.said()))
+    # Each host by its silence, or in its own last words: whichever end comes first.
+    within(30.0, "it is told", lambda: all(map(job.is_lost, names)))
     assert job.end()["exact"]
 
 

@@ -113,7 +113,7 @@ def test_a_machine_whose_processes_die_costs_no_record_and_nothing_of_the_job_is
 
     die(lost)
 
-    within(30.0, "it is lost", lambda: "is lost: " in job.said())
+    within(30.0, "it is lost", lambda: "is lost: it" in job.said())
     before = job.records()
     within(30.0, "the other goes on", lambda: job.records() > before)
     assert job.end()["exact"]
@@ -158,7 +158,7 @@ def test_who_is_left_when_a_machine_falls_silent_hardly_waits_and_it_is_replaced
 
     lost_s = time.time()
     lost.kill()
-    ours_s = when(30.0, "it is lost", lambda: "is lost: " in job.said())
+    ours_s = when(30.0, "it is lost", lambda: "is lost: it" in job.said())
     rays_s = when(NOTICED_S, "Ray says so", lambda: is_dead_to_ray(lost, job.said()))
     asked_s = when(UP_S, "it is started", lambda: "is to start it again" in job.said())
     joined_s = when(UP_S, "it joins", lambda: "host-4 has joined" in job.said())

@@ -7,6 +7,7 @@ import logging
 import threading
 import time
 from abc import ABC, abstractmethod
+from collections import deque
 from collections.abc import Callable
 from typing import final
 
@@ -82,13 +83,17 @@ class Deadline:
 class SplitTime:
     """Seconds by what they go into: one of so many things at any time, or none.
 
-    Any thread may call; the one that turns them is one.
+    One thread turns them, several times a step, and so without a lock; any may be told.
     """
+
+    MOST_TURNS = 256  # that nobody has added up
 
     def __init__(self, num_things: int) -> None:
         """Nothing takes time yet."""
-        self.on: int | None = None  # what; the thread that turns them alone reads it
-        self._lock = threading.Lock()  # guards the field above and those below
+        self.on: int | None = None  # what, for the thread that turns them
+        self._turns: deque[tuple[int | None, float]] = deque()  # to what, and when
+        self._lock = threading.Lock()  # guards all below
+        self._last: int | None = None  # what they went into before those turns
         self._since_s = 0.0
         self._spent = [0.0] * num_things
 
@@ -96,18 +101,28 @@ class SplitTime:
         """From now on they go into this; None: into none of them."""
         if on == self.on:
             return
-        with self._lock:
-            if self.on is not None:
-                self._spent[self.on] += now_s - self._since_s
-            self.on, self._since_s = on, now_s
+        self.on = on
+        self._turns.append((on, now_s))
+        if len(self._turns) >= self.MOST_TURNS:
+            with self._lock:
+                self._add_up()
 
     def told(self, now_s: float) -> list[float]:
         """All so far, with what lasts."""
         with self._lock:
+            self._add_up()
             spent = self._spent.copy()
-            if self.on is not None:
-                spent[self.on] += max(0.0, now_s - self._since_s)
+            if self._last is not None:
+                spent[self._last] += max(0.0, now_s - self._since_s)
         return [round(seconds, 4) for seconds in spent]
+
+    def _add_up(self) -> None:
+        """Under the lock: nobody else takes turns away; new ones come behind."""
+        for _ in range(len(self._turns)):
+            on, now_s = self._turns.popleft()
+            if self._last is not None:
+                self._spent[self._last] += now_s - self._since_s
+            self._last, self._since_s = on, now_s
 
 
 @final

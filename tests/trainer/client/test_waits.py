@@ -1,9 +1,12 @@
 """What a trainer's terminal is told of its waits, and when."""
 
+from collections.abc import Mapping
+from typing import Any
+
 import pytest
 
 from paceline.ids import COORDINATOR
-from paceline.messages.shared import Refusal, Waiting
+from paceline.messages.shared import Message, Refusal, Waiting
 from paceline.messages.trainer import AskRecords, Joined, Records
 from paceline.messages.waits import Wait
 from paceline.timing import ManualClock
@@ -205,3 +208,41 @@ def test_what_is_shown_is_waited_for_whatever_is_asked_meanwhile(
         "trainer-0 waits (events), 10 s: events of other trainers",
         "trainer-0 goes on after 11 s: it has waited (events)",
     ]
+
+
+class SeenMeanwhile(dict[str, Message | Lost]):
+    """Replies that come while another thread looks."""
+
+    def __init__(self, waits: Waits, replies: Mapping[str, Message]) -> None:
+        super().__init__(replies)
+        self._waits: Waits | None = waits
+
+    def values(self) -> Any:
+        waits, self._waits = self._waits, None
+        assert waits is None or waits.current() is not None
+        return super().values()
+
+
+def test_what_is_answered_while_somebody_looks_is_over(terminal: Terminal) -> None:
+    terminal.waits.asks(CALLS, terminal.clock.now_s())
+    terminal.clock.advance(12.0)
+    terminal.waits.heard(SeenMeanwhile(terminal.waits, ANSWERED))
+    assert terminal.waits.current() is None
+    assert terminal.passes(60.0) == []
+
+
+def test_what_has_been_asked_is_waited_for_until_it_is_answered(terminal: Terminal) -> None:
+    terminal.waits.asks(CALLS, terminal.clock.now_s())
+    terminal.clock.advance(1.5)
+    waited = terminal.waits.current()
+    assert waited is not None
+    assert (waited.kind, waited.since_s) == ("coordinator", 1.5)
+    terminal.waits.heard(ANSWERED)
+    assert terminal.waits.current() is None
+
+
+def test_what_is_posted_and_left_alone_is_no_wait(terminal: Terminal) -> None:
+    terminal.waits.asks(CALLS, terminal.clock.now_s())
+    terminal.waits.rests(terminal.clock.now_s())
+    assert terminal.waits.current() is None
+    assert terminal.passes(60.0) == []

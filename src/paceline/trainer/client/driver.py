@@ -288,7 +288,7 @@ class Driver:
             fail_before(calls)
         try:
             for role, message in calls.items():
-                if is_push and sending.sent:
+                if armed and is_push and sending.sent:
                     failpoint("trainer.before_submit_rest")
                 payload = attach(role, message)
                 if payload.direct is None:
@@ -389,7 +389,7 @@ def _whom(wanted: Wanted) -> int:
         wait = wanted.wait if isinstance(wanted, Pause) else None
         return SERVERS if wait is not None and wait.kind == "servers" else OTHERS
     for role in calls:  # the first: those of one question are of one kind
-        return SERVERS if role.startswith("server-") else OTHERS
+        return SERVERS if role[0] == "s" else OTHERS  # server-0, trainer-1, coordinator
     return OTHERS
 
 

@@ -4,10 +4,11 @@ From one batch to the next, less the time in which the trainer waited for other 
 read, to compute, and what a step itself costs (cutting gradients, sending, reading values).
 What is told of it are quantiles, now and then: enough to forecast the same job elsewhere.
 
-May be called by any thread; batches are begun and ended by one.
+Batches are begun and ended by one thread; what is told of them may be asked by another.
 """
 
 import threading
+from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final, NamedTuple, final
@@ -16,6 +17,7 @@ from paceline.messages.shared import SpentTime
 from paceline.timing import Clock, SplitTime
 
 MOST_KEPT = 1024  # durations; beyond, every second one is dropped, and so on
+MOST_FRESH = 64  # durations that no other thread has looked at
 QUANTILES = 21  # the least, the most, and every 5 % between
 
 # What seconds of a trainer go into, one of them at any time, as `SpentTime` has them: they
@@ -49,6 +51,7 @@ class Stopwatch:
         # ends batches adds to it.
         self.waited_s = 0.0
         self._waited_before_s = 0.0  # when it began
+        self._fresh: deque[float] = deque()  # durations; both threads take them, one adds
         self._lock = threading.Lock()  # guards all below
         self._kept: list[float] = []
         self._batches = 0
@@ -85,17 +88,12 @@ class Stopwatch:
         """The batch that was begun has been computed."""
         if self._began_s is None:
             return
-        waited_s, now_s = self.waited_s - self._waited_before_s, self._clock.now_s()
-        taken_s = max(0.0, now_s - self._began_s - waited_s)
+        waited_s = self.waited_s - self._waited_before_s
+        self._fresh.append(self._clock.now_s() - self._began_s - waited_s)
         self._began_s = None
-        with self._lock:
-            self._total_s += taken_s
-            if self._batches % self._every == 0:
-                self._kept.append(taken_s)
-            self._batches += 1
-            if len(self._kept) >= MOST_KEPT:
-                self._kept = self._kept[::2]
-                self._every *= 2
+        if len(self._fresh) >= MOST_FRESH:
+            with self._lock:
+                self._note()
 
     def spent(self) -> SpentTime:
         """What all seconds so far went into."""
@@ -104,11 +102,24 @@ class Stopwatch:
     def take(self) -> Durations | None:
         """What has not been told yet; None if there is nothing."""
         with self._lock:
+            self._note()
             kept, batches, total_s = self._kept, self._batches, self._total_s
             self._kept, self._batches, self._every, self._total_s = [], 0, 1, 0.0
         if not kept:
             return None
         return Durations(batches, quantiles(kept), round(total_s / batches, 6))
+
+    def _note(self) -> None:
+        """Under the lock: what is fresh is kept, or counted alone."""
+        for _ in range(len(self._fresh)):
+            taken_s = max(0.0, self._fresh.popleft())
+            self._total_s += taken_s
+            if self._batches % self._every == 0:
+                self._kept.append(taken_s)
+            self._batches += 1
+            if len(self._kept) >= MOST_KEPT:
+                self._kept = self._kept[::2]
+                self._every *= 2
 
 
 def quantiles(numbers: Sequence[float]) -> tuple[float, ...]:

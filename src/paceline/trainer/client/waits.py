@@ -11,8 +11,10 @@ A wait of `TELL_AFTER_S` is told in one line, again while it lasts, at growing d
 and once more when it is over; a full disk is told of every `TELL_AFTER_S`, as somebody must
 do something about it. What the script computes is no wait.
 
-Any thread may call; the one that waits cannot `look`, nor the one that beats, which may
-wait for the coordinator.
+One thread waits, and calls all but `look` and `current`, which are for others: it cannot
+look while it waits, nor can the one that beats, which may wait for the coordinator. Several
+times a step it asks and is answered at once, so that takes no lock: whoever looks finds
+what it has asked, and takes it up.
 """
 
 import logging
@@ -49,13 +51,16 @@ class Waits:
         self, trainer: str, clock: Clock, tell: Callable[[str], None] = _log.warning
     ) -> None:
         self._trainer, self._clock, self._tell = trainer, clock, tell
+        # Who was asked, and when, until anybody has looked or they have answered.
+        self._asking: tuple[Mapping[str, Message], float] | None = None
+        self._depth = 0  # of `showing`
         self._lock = threading.Lock()  # guards all below
-        self._began_s: float | None = None  # None: nothing is waited for
+        # None: nothing is waited for, but what is asked above. Read without the lock, too.
+        self._began_s: float | None = None
         self._rests_s: float | None = None  # since when, if it does
         self._said: Wait | None = None  # by who was asked, or by the act
         self._asked: Mapping[str, Message] = {}  # who has not answered
         self._asked_s = 0.0
-        self._depth = 0  # of `showing`
         self._lines: list[str] = []  # to be told, without the lock
         self._told: Wait | None = None  # what the last line said
         self._told_s = 0.0  # when that was; at first, when the wait began
@@ -63,68 +68,77 @@ class Waits:
 
     def asks(self, calls: Mapping[str, Message], now_s: float) -> None:
         """The acting thread waits for the answers of these roles, from now on."""
+        if self._depth:
+            return
+        if self._began_s is None:
+            self._asking = (calls, now_s)
+            return
         with self._lock:
-            if not self._depth:
-                self._begin(now_s)
-                self._asked, self._asked_s = calls, now_s
+            self._begin(now_s)
+            self._asked, self._asked_s = calls, now_s
         if self._lines:
             self._say()
 
     def heard(self, replies: Replies) -> None:
         """They have answered, or not."""
+        if self._depth or self._is_over(replies):
+            return
         with self._lock:
-            if not self._depth and self._began_s is not None:
+            self._take_up()
+            if self._began_s is not None:
                 self._hear(replies)
         if self._lines:
             self._say()
 
     def pauses(self, wait: Wait, now_s: float) -> None:
         """The acting thread lets some time pass, since it waits for this."""
+        if self._depth:
+            return
         with self._lock:
-            if not self._depth:
-                self._begin(now_s)
-                self._said, self._asked = wait, {}
+            self._take_up()
+            self._begin(now_s)
+            self._said, self._asked = wait, {}
         if self._lines:
             self._say()
 
     def rests(self, now_s: float, *, is_over: bool = False) -> None:
         """The act has come to its end; ``is_over``: what it waited for is not wanted."""
-        if self._began_s is None:
+        self._asking = None
+        if self._began_s is None or self._depth:
             return
         with self._lock:
-            if not self._depth and self._began_s is not None:
-                if is_over:
-                    self._end()
-                elif self._rests_s is None:
-                    self._rests_s = now_s
+            if is_over:
+                self._end()
+            elif self._began_s is not None and self._rests_s is None:
+                self._rests_s = now_s
         if self._lines:
             self._say()
 
     @contextmanager
     def showing(self, wait: Wait) -> Iterator[None]:
         """Until the end of the block this is waited for, whatever is asked within."""
-        with self._lock:
-            self._depth += 1
-            if self._depth == 1:
-                self._begin(self._clock.now_s())
-                self._said, self._asked = wait, {}
+        if not self._depth:
+            self.pauses(wait, self._clock.now_s())
+        self._depth += 1
         try:
             yield
         finally:
-            with self._lock:
-                self._depth -= 1
-                if not self._depth:
+            self._depth -= 1
+            if not self._depth:
+                with self._lock:
                     self._end()
-            self._say()
+                self._say()
 
     def current(self) -> Wait | None:
         """What is waited for now, and how long already."""
         with self._lock:
+            self._take_up()
             return self._current() if self._rests_s is None else None
 
     def look(self) -> None:
         """Time has passed: tell what has lasted for too long."""
         with self._lock:
+            self._take_up()
             now_s = self._clock.now_s()
             if self._rests_s is not None:
                 if now_s - self._rests_s > GOES_ON_S:
@@ -137,7 +151,29 @@ class Waits:
                 self._told, self._told_s = wait, now_s
         self._say()
 
+    def _is_over(self, replies: Replies) -> bool:
+        """Whether they say all that was asked, and nobody has taken up that it was."""
+        for reply in replies.values():
+            if isinstance(reply, _UNUSUAL):
+                return False
+        # In this order, and the other one in `_take_up`: one of the two sees the other.
+        self._asking = None
+        return self._began_s is None
+
     # ------------------------------------------------------------ under the lock
+
+    def _take_up(self) -> None:
+        """What is asked has lasted until somebody looks: it is waited for."""
+        asking = self._asking
+        if asking is None:
+            return
+        calls, asked_s = asking
+        self._begin(asked_s)
+        self._asked, self._asked_s = calls, asked_s
+        if self._asking is asking:
+            self._asking = None
+        else:
+            self._end()  # they have answered just now
 
     def _is_due(self, wait: Wait, now_s: float) -> bool:
         is_steady = self._told is None or wait.kind == "disk"

@@ -69,6 +69,6 @@ def test_price_and_gain_are_what_a_backup_saves_and_brings(tmp_path: Path) -> No
     observer.look()
     told = json.loads(observer.beat.now)["foreseen"]
     observer.close()
-    assert told["agrees"], told
+    assert told.get("paces"), told  # none is told where forecast and measured differ
     brings = records_per_second(backup) / records_per_second(alike)
     assert dict(told["paces"])["sync:backup=1"] == pytest.approx(brings, rel=WITHIN)

@@ -109,8 +109,8 @@ class Waits:
         with self._lock:
             if is_over:
                 self._end()
-            elif self._began_s is not None and self._rests_s is None:
-                self._rests_s = now_s
+            else:
+                self._rest(now_s)
         if self._lines:
             self._say()
 
@@ -185,6 +185,11 @@ class Waits:
             self._began_s = self._told_s = now_s
         elif self._rests_s is not None:
             self._go_on(self._rests_s, now_s)
+
+    def _rest(self, now_s: float) -> None:
+        """What is waited for, if anything, rests from now on."""
+        if self._began_s is not None and self._rests_s is None:
+            self._rests_s = now_s
 
     def _go_on(self, rests_s: float, now_s: float) -> None:
         """What has rested since then goes on, if it has not been too long."""

@@ -37,10 +37,12 @@ from paceline.server.answers import (
 )
 from paceline.server.control import Control
 from paceline.server.requests.contents import Bytes
+from paceline.server.slots import ROW_QUEUES
 from paceline.server.standing import ServerCore
 from paceline.store.blobs import BlobStore
 from paceline.timing import Clock, Repeating
 from paceline.torch_compiler import leave_out
+from paceline.transport.address import InProcessAddress, parse_address
 from paceline.transport.connection import Connection
 from paceline.transport.service import Peer, Reply
 
@@ -74,7 +76,10 @@ class ServerService:
             clock: for how long requests are parked.
         """
         self._clock = clock
-        self._standing = ServerCore(server, config.seed, clock)
+        # In its own process trainers ask from one thread, and more queues are more calls.
+        is_embedded = isinstance(parse_address(address), InProcessAddress)
+        row_queues = 1 if is_embedded else ROW_QUEUES
+        self._standing = ServerCore(server, config.seed, clock, row_queues)
         self._reads = Reads(self._standing, clock)
         self._locking = Locking(self._standing, clock, self._reads.waiters.ask)
         self._answers = self._all_answers(store)

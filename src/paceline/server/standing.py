@@ -80,12 +80,13 @@ class ServerCore:
         pinned_cut: the last cut whose moment all slots held.
     """
 
-    def __init__(self, server: str, seed: int, clock: Clock) -> None:
-        """Stand empty, on timeline 0."""
+    def __init__(self, server: str, seed: int, clock: Clock, row_queues: int) -> None:
+        """Stand empty, on timeline 0; ``row_queues``: see `Slots`."""
         self.server = server
         self.lock = threading.Lock()
         self.state = ServerState(server)
-        self.slots = Slots(server, seed, self.fail, clock)
+        self._empty = functools.partial(Slots, server, seed, self.fail, clock, row_queues)
+        self.slots = self._empty()
         self.prepared: dict[tuple[int, int], PreparedPush] = {}
         self.early = EarlyGradients()
         self.held = HeldPushes(clock.now_s)
@@ -97,7 +98,7 @@ class ServerCore:
         self.is_broken = False
         self.over = threading.Event()
         self.pinned_cut = -1
-        self._seed, self._clock = seed, clock
+        self._clock = clock
         self._told_load_s = clock.now_s()  # by `lock`
         self._num_merged = 0  # on the timelines before, by `lock`
 
@@ -365,7 +366,7 @@ class ServerCore:
         with self.lock:
             if self.state.timeline == order.timeline:
                 return None
-        slots = Slots(self.server, self._seed, self.fail, self._clock)
+        slots = self._empty()
         for plan in order.plans:
             slots.create(plan)
         return slots

@@ -247,7 +247,7 @@ def test_a_turn_that_goes_back_to_its_place_may_fill_the_queue(
 def slots(monkeypatch: pytest.MonkeyPatch) -> Slots:
     """Two dense slots with turns of their own, as large blocks have."""
     monkeypatch.setattr(slots_module, "MOST_BYTES", 0)
-    found = Slots("server-0", 0, raise_it, CLOCK)
+    found = Slots("server-0", 0, raise_it, CLOCK, row_queues=2)
     found.create(make_plan(dtype="float32"))
     return found
 
@@ -308,7 +308,7 @@ def test_readers_of_lent_memory_may_read_before_the_answer_is_given(
 
 
 def test_small_blocks_have_their_turns_together() -> None:
-    slots, order = Slots("server-0", 0, raise_it, CLOCK), list[str]()
+    slots, order = Slots("server-0", 0, raise_it, CLOCK, row_queues=2), list[str]()
     slots.create(make_plan(dtype="float32"))
     run = slots.line_up({0: partial(order.append, "first")}, nothing)
     both = {0: partial(order.append, "second"), 1: partial(order.append, "third")}
@@ -322,10 +322,9 @@ def test_small_blocks_have_their_turns_together() -> None:
     [(Async(), True), (Async(merge=2), False), (Async(isolation="hogwild"), False)],
 )
 def test_neighbours_with_rows_share_a_queue_unless_turns_may_meet(
-    pace: Async, is_shared: bool, monkeypatch: pytest.MonkeyPatch
+    pace: Async, is_shared: bool
 ) -> None:
-    monkeypatch.setattr(slots_module, "ROW_QUEUES", 2)
-    slots, order = Slots("server-0", 0, raise_it, CLOCK), list[str]()
+    slots, order = Slots("server-0", 0, raise_it, CLOCK, row_queues=2), list[str]()
     slots.create(make_plan(pace=pace, dtype="float32"))
 
     def come_meanwhile() -> None:
@@ -337,6 +336,14 @@ def test_neighbours_with_rows_share_a_queue_unless_turns_may_meet(
     assert order == (
         ["slot 4", "slot 2", "slot 3"] if is_shared else ["slot 3", "slot 4", "slot 2"]
     )
+
+
+def test_with_one_queue_for_rows_all_their_slots_share_it() -> None:
+    slots = Slots("server-0", 0, raise_it, CLOCK, row_queues=1)
+    slots.create(make_plan(dtype="float32"))
+    [layout] = slots.layouts.values()
+    assert len(layout.row_slots) > 1
+    assert len({slots.queues[slot] for slot in layout.row_slots}) == 1
 
 
 def test_a_queue_counts_how_long_it_was_busy_and_how_many_waited() -> None:
@@ -353,7 +360,7 @@ def test_a_queue_counts_how_long_it_was_busy_and_how_many_waited() -> None:
 
 def test_what_a_servers_queues_had_to_do_is_told_now_and_then() -> None:
     clock = ManualClock()
-    core = ServerCore("server-0", 0, clock)
+    core = ServerCore("server-0", 0, clock, 2)
     core.slots.create(make_plan())
     with core.lock:
         assert core.load() is None

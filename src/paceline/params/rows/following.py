@@ -9,23 +9,26 @@
     AdamW              lr, betas, eps, weight_decay     the same, decay apart
 
 A twin does to a row that has a gradient what torch's does, and nothing to any other, decay
-included. It is made anew from the hyper-parameters of every push: schedules count.
+included. It is what the hyper-parameters of every push say: schedules count.
 
 Pure.
 """
 
+import functools
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from paceline.config import SGD, Adagrad, Adam, AdamW, RowOptimizer
 from paceline.errors import UsageError
-from paceline.messages.shared import Hyper
+from paceline.messages.shared import Hyper, HyperValue
 from paceline.params.rows.optimizers import state_widths
 
 TWINS: Final = ("SGD", "Adagrad", "Adam", "AdamW", "SparseAdam")
 
 # What has no meaning for rows that are not touched, or that no row keeps.
 _REFUSED: Final = ("dampening", "maximize", "lr_decay", "amsgrad")
+
+KEPT_TWINS: Final = 64  # each push asks for one several times, mostly with the same numbers
 
 
 class RowStep(NamedTuple):
@@ -79,7 +82,14 @@ def twin_by_now(kind: str, hyper: Hyper, begun: RowOptimizer) -> RowOptimizer:
     Raises:
         UsageError: there is none, or it needs state that the rows do not have.
     """
-    twin = twin_of(kind, hyper)
+    return _twin_by_now(kind, tuple(hyper.items()), begun)
+
+
+@functools.lru_cache(KEPT_TWINS)
+def _twin_by_now(
+    kind: str, hyper: tuple[tuple[str, HyperValue], ...], begun: RowOptimizer
+) -> RowOptimizer:
+    twin = twin_of(kind, dict(hyper))
     if state_widths(twin, 1).keys() - state_widths(begun, 1).keys():
         raise UsageError(
             f"its rows began without momentum, which the {kind} has by now: give it from "

@@ -126,7 +126,7 @@ class RowStore:
         if not len(ids):
             return
         known, rows = self._read
-        if not np.array_equal(ids, known):
+        if len(ids) != len(known) or not (ids == known).all():
             found = self.find_all(ids)
             rows = self._make_rows(slots, ends, ids) if found is None else found
         if self.snapshots:

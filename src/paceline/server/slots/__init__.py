@@ -15,4 +15,4 @@ from paceline.server.slots.actions import Actions, at_rate
 from paceline.server.slots.block_reads import BlockReads
 from paceline.server.slots.rounds import Contributed, agreed_hyper, count_bytes
 from paceline.server.slots.slots import Slots, SlotTensors
-from paceline.server.slots.turns import Action, SlotRunners, nothing
+from paceline.server.slots.turns import ROW_QUEUES, Action, SlotRunners, nothing

@@ -11,10 +11,8 @@
 
 So numbers follow in the order of the decisions, queues in parallel, and no lock is held
 while they are computed. Blocks of a bundle share a queue, and so do a few slots with rows,
-unless turns of a slot may be one or beside each other. A turn beside others may find that
-it must be alone after all (its rows have to be made): then it is next, alone, before all
-that was placed behind it. A copy for a cut, a turn alone, is of exactly the pushes that
-marks copied in the same breath show.
+unless turns of a slot may be one or beside each other. A copy for a cut, a turn alone, is
+of exactly the pushes that marks copied in the same breath show.
 
 Waits for nothing. Any thread may run; what lines up does so under the `ServerCore`'s lock.
 """
@@ -41,7 +39,6 @@ from paceline.server.slots.actions import Actions, SlotActions
 from paceline.server.slots.published import LentValues
 from paceline.server.slots.turns import (
     DENSE_QUEUE,
-    ROW_QUEUES,
     Action,
     BesideTurn,
     Joint,
@@ -52,6 +49,7 @@ from paceline.server.slots.turns import (
 from paceline.timing import Clock
 
 SlotTensors = dict[str, torch.Tensor]  # {name: tensor}, all that a slot holds
+OnError = Callable[[Exception], None]
 
 # Turns that may wait at a slot, each with the memory of its request: a thousand trainers
 # have a push and what they read behind it on their way at once.
@@ -118,10 +116,7 @@ class SlotQueue:
     """
 
     def __init__(
-        self,
-        on_error: Callable[[Exception], None],
-        clock: Clock,
-        full: set["SlotQueue"] | None = None,
+        self, on_error: OnError, clock: Clock, full: set["SlotQueue"] | None = None
     ) -> None:
         """Be idle; ``on_error`` gets what a turn raises, and the queue goes on.
 
@@ -240,14 +235,18 @@ class Slots:
     """
 
     def __init__(
-        self, server: str, seed: int, on_error: Callable[[Exception], None], clock: Clock
+        self, server: str, seed: int, on_error: OnError, clock: Clock, row_queues: int
     ) -> None:
-        """Be empty; ``on_error`` gets what an action raises, which none should."""
+        """Be empty; ``on_error`` gets what an action raises, which none should.
+
+        ``row_queues``: so many are shared by all slots with rows of a part.
+        """
         self.layouts: dict[int, PartLayout] = {}  # {part: layout}
         self.full: set[SlotQueue] = set()
         self._server, self._seed = server, seed
         self._made = functools.partial(SlotQueue, on_error, clock, self.full)
         self.shard = ParameterShard()
+        self._row_queues = row_queues
         self._most: dict[int, int] = {}  # {part: pushes that may be one update}
         self.queues: dict[int, SlotQueue] = {}  # {slot: queue}
         self._row_leads: dict[int, int] = {}  # {row slot: the first at its queue}
@@ -268,7 +267,7 @@ class Slots:
         bundle_bytes = 0 if most > 1 or layout.compensation is not None else MOST_BYTES
         is_apart = most > 1 or is_hogwild(plan.spec)
         rows = sorted(layout.row_slots)
-        many = 1 if is_apart else max(1, -(-len(rows) // ROW_QUEUES))
+        many = 1 if is_apart else max(1, -(-len(rows) // self._row_queues))
         row_leads = {slot: rows[n - n % many] for n, slot in enumerate(rows)}
         how = (self._seed, lent.block, bundle_bytes, row_leads)
         self.shard.create(plan, self._server, *how)

@@ -31,8 +31,9 @@ def nothing() -> None:
 class BesideTurn(NamedTuple):
     """A turn that may run beside others of its kind.
 
-    ``attempt`` returns false if it must be alone, with nothing changed; ``alone`` is what
-    runs then, by itself. One of the two has its effect.
+    ``attempt`` returns false if it must be alone after all (its rows have to be made), with
+    nothing changed; ``alone`` is what runs then, by itself, before all that was placed
+    behind it. One of the two has its effect.
     """
 
     attempt: Callable[[], bool]

@@ -178,5 +178,6 @@ class EmbeddingRows:
 
 
 def _flat(ids: torch.Tensor, padding: int | None) -> Int64s:
-    flat: Int64s = ids.detach().to("cpu", torch.int64).reshape(-1).contiguous().numpy()
+    here = ids if ids.is_cpu else ids.detach().to("cpu")
+    flat: Int64s = np.ascontiguousarray(here.numpy(), np.int64).reshape(-1)
     return flat if padding is None else flat[flat != padding]

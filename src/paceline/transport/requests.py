@@ -25,17 +25,14 @@ from paceline.transport.frames import ByteArray, Header, Parcel, allocate, byte_
 T = TypeVar("T")
 
 
-@final
-class _Entry:
+class _Entry(msgspec.Struct):
     """One request under way."""
 
-    __slots__ = ("answer", "at_once", "error", "landing", "name")
-
-    def __init__(self, name: str, landing: Landing | None, at_once: AtOnce | None) -> None:
-        self.name = name
-        self.landing, self.at_once = landing, at_once
-        self.answer: Answer | None = None
-        self.error: Exception | None = None
+    name: str
+    landing: Landing | None
+    at_once: AtOnce | None
+    answer: Answer | None = None
+    error: Exception | None = None
 
 
 @final
@@ -90,7 +87,9 @@ class OpenRequests:
         if entry is None:
             return None, allocate(header.sizes)
         message = decode_message(self._decoder, header)
-        if entry.landing is None or not header.sizes:
+        if not header.sizes:
+            return message, []
+        if entry.landing is None:
             return message, allocate(header.sizes)
         try:
             return message, _land(entry.landing, message, header.sizes)

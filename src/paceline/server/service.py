@@ -76,7 +76,7 @@ class ServerService:
             clock: for how long requests are parked.
         """
         self._clock = clock
-        # In its own process trainers ask from one thread, and more queues are more calls.
+        # In one process the asker does nearly all himself: more queues are more calls.
         is_embedded = isinstance(parse_address(address), InProcessAddress)
         row_queues = 1 if is_embedded else ROW_QUEUES
         self._standing = ServerCore(server, config.seed, clock, row_queues)

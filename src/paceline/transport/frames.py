@@ -262,8 +262,9 @@ def packed(message: msgspec.Struct, buffers: Sequence[Buffer], limits: Limits) -
         FrameRefused: the message cannot travel, or the frame would be over a limit.
     """
     encoded = _encoded(message)
-    num_bytes = len(encoded) + _MOST_AROUND
-    if not buffers and limits.header_bytes >= num_bytes <= limits.frame_bytes:
+    if not buffers and len(encoded) + _MOST_AROUND <= min(
+        limits.header_bytes, limits.frame_bytes
+    ):
         return Parcel(encoded, (), ())
     views = [byte_view(buffer) for buffer in buffers]
     parcel = Parcel(encoded, tuple([view.nbytes for view in views]), views)

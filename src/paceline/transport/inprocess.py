@@ -99,8 +99,7 @@ class _Desk:
                 parcel.require_within(self.limits, _NOT_RECEIVED)
             message = decode_message(self._decoder, parcel)
             buffers = allocate(parcel.sizes)
-            if buffers:
-                parcel.unload(buffers)
+            parcel.unload(buffers)
             reply = _InProcessReply(connection, request_id)
             self._listener.service.received(self._peer, message, buffers, reply)
         except FrameRefused as error:
@@ -342,8 +341,7 @@ class InProcessConnection(Connection):
             except FrameRefused as error:
                 self._requests.lose(FrameRefused(f"{self.address}: {error}"))
                 return
-            if places:
-                parcel.unload(places)
+            parcel.unload(places)
             self._requests.file(request_id, found, places)
 
     def _is_taken(self, request_id: int, parcel: Parcel) -> bool:

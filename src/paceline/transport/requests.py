@@ -87,9 +87,7 @@ class OpenRequests:
         if entry is None:
             return None, allocate(header.sizes)
         message = decode_message(self._decoder, header)
-        if not header.sizes:
-            return message, []
-        if entry.landing is None:
+        if entry.landing is None or not header.sizes:
             return message, allocate(header.sizes)
         try:
             return message, _land(entry.landing, message, header.sizes)

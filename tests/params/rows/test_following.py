@@ -46,6 +46,13 @@ def test_what_rows_have_no_state_for_is_refused() -> None:
         twin_by_now("SGD", {"lr": 0.3, "momentum": 0.9}, begun)
 
 
+def test_what_equals_a_number_and_is_none_is_refused_behind_it() -> None:
+    begun = twin_by_now("SGD", {"lr": 1.0}, SGD(lr=0.1))
+    assert begun == SGD(lr=1.0)
+    with pytest.raises(UsageError, match="expected lr to be a number, got True"):
+        twin_by_now("SGD", {"lr": True}, SGD(lr=0.1))
+
+
 def test_a_rate_is_for_those_that_do_not_follow() -> None:
     how = RowStep(0.5, {"a": SGD(lr=0.1)})
     assert how.of("a") == (1.0, SGD(lr=0.1))

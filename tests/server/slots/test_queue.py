@@ -1,6 +1,7 @@
 """Turns at a slot follow the order of decisions; those beside each other run at once."""
 
 import threading
+from collections.abc import Callable
 from functools import partial
 
 import pytest
@@ -17,7 +18,9 @@ from paceline.server.slots.slots import SlotQueue, Slots
 from paceline.server.slots.turns import Action, BesideTurn
 from paceline.server.standing import LOAD_EVERY_S, ServerCore
 from paceline.timing import ManualClock
-from tests.server.conftest import make_plan
+from tests.server.conftest import Server, make_plan
+
+MakeServer = Callable[..., Server]
 
 PATIENCE_S = 10.0
 CLOCK = ManualClock()
@@ -338,8 +341,11 @@ def test_neighbours_with_rows_share_a_queue_unless_turns_may_meet(
     )
 
 
-def test_with_one_queue_for_rows_all_their_slots_share_it() -> None:
-    slots = Slots("server-0", 0, raise_it, CLOCK, row_queues=1)
+def test_in_one_process_a_server_has_one_queue_for_rows(
+    make_server: MakeServer,
+) -> None:
+    service = make_server().service  # its address is of this process
+    slots = service._standing.slots
     slots.create(make_plan(dtype="float32"))
     [layout] = slots.layouts.values()
     assert len(layout.row_slots) > 1

@@ -82,14 +82,14 @@ def twin_by_now(kind: str, hyper: Hyper, begun: RowOptimizer) -> RowOptimizer:
     Raises:
         UsageError: there is none, or it needs state that the rows do not have.
     """
-    return _twin_by_now(kind, tuple(hyper.items()), begun)
+    return _twin_by_now(kind, begun, tuple(hyper), *hyper.values())
 
 
-@functools.lru_cache(KEPT_TWINS)
+@functools.lru_cache(KEPT_TWINS, typed=True)  # True is no number, and equals one
 def _twin_by_now(
-    kind: str, hyper: tuple[tuple[str, HyperValue], ...], begun: RowOptimizer
+    kind: str, begun: RowOptimizer, names: tuple[str, ...], *values: HyperValue
 ) -> RowOptimizer:
-    twin = twin_of(kind, dict(hyper))
+    twin = twin_of(kind, dict(zip(names, values, strict=True)))
     if state_widths(twin, 1).keys() - state_widths(begun, 1).keys():
         raise UsageError(
             f"its rows began without momentum, which the {kind} has by now: give it from "

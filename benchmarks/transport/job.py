@@ -35,8 +35,8 @@ WARM = 0.2  # not counted, as a share
 def pull(protocol: TrainerProtocol) -> Act[None]:
     """Fetch part 0 from all servers, as the trainer's own pulls do."""
     who: dict[str, Any] = {
-        "incarnation": protocol.incarnation,
-        "timeline": protocol.timeline,
+        "incarnation": protocol.asking.incarnation,
+        "timeline": protocol.asking.timeline,
     }
     replies = yield Ask(dict.fromkeys(protocol.servers, Pull(**who, part=0)))
     for server, reply in replies.items():

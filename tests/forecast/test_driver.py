@@ -7,15 +7,15 @@ from paceline.messages.shared import Done, Message
 from paceline.trainer.acts import (
     Act,
     Ask,
+    Asking,
     Collect,
     ForgetPosted,
     Pause,
-    Post,
     Replies,
+    SendPosted,
 )
 
 BOTH: dict[str, Message] = {"server-0": Done(), "server-1": Done()}
-FIRST, SECOND = Post(1, BOTH), Post(2, BOTH)
 
 
 @final
@@ -26,15 +26,17 @@ class Driven(ActDriver):
         self.sent: list[tuple[int, str]] = []
         self.waited: list[str] = []
         self.told: list[Replies] = []
-        super().__init__(self.act())
+        self.asking = Asking(patience_s=1.0)
+        super().__init__(self.act(), self.asking)
         self.resume(None)
 
     def act(self) -> Act[None]:
-        yield FIRST
-        yield SECOND
+        self.asking.post(BOTH)
+        second = self.asking.post(BOTH)
+        yield SendPosted()
         self.told.append((yield Ask(BOTH)))
         yield Pause(1.0)
-        self.told.append((yield Collect(SECOND)))
+        self.told.append((yield Collect(second)))
         yield ForgetPosted()
         self.told.append((yield Ask({"server-0": Done()})))
 

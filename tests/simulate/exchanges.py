@@ -123,7 +123,7 @@ class SimDoor:
         """Another trainer asks for values."""
         protocol = self._protocol
         refusal = self._acquaintances.refusal_of(
-            sender, message, protocol.incarnation, protocol.timeline
+            sender, message, protocol.asking.incarnation, protocol.asking.timeline
         )
         if refusal is not None:
             answer(refusal)
@@ -137,7 +137,7 @@ class SimDoor:
     def begin(self, part: int) -> None:
         """The next step of a part exchanges values."""
         protocol = self._protocol
-        own = brought(protocol.incarnation, protocol.parts[part].number + 1)
+        own = brought(protocol.asking.incarnation, protocol.parts[part].number + 1)
         operation = Operation("sum", "allreduce", "add", self._history.how)
         call = CollectiveCall(
             protocol.trainer, protocol.trainer, operation, [own], self._shelf

@@ -71,8 +71,8 @@ class SimTrainer(SimProcess, ActDriver):
             history: of the run.
         """
         SimProcess.__init__(self, world, role)
-        ActDriver.__init__(self, self._run())
         self.protocol = TrainerProtocol(role, self.pid, "world", patience_s=PATIENCE_S)
+        ActDriver.__init__(self, self._run(), self.protocol.asking)
         self._parts, self._stages, self._step_s = parts, stages, step_s
         self._states, self._values, self._clocks, exchanges = history
         self._door: SimDoor | None = None
@@ -105,7 +105,9 @@ class SimTrainer(SimProcess, ActDriver):
             is_done = yield from run(stage)
             if not is_done:
                 break
-        leave = Leave(incarnation=self.protocol.incarnation, timeline=0, is_done=is_done)
+        leave = Leave(
+            incarnation=self.protocol.asking.incarnation, timeline=0, is_done=is_done
+        )
         yield from self.protocol.ask(leave)
 
     def _train(self, stage: StageSpec) -> Act[bool]:
@@ -170,7 +172,7 @@ class SimTrainer(SimProcess, ActDriver):
         was_open = self.protocol.parts[part].window.is_open()
         if flush or self.protocol.must_push(part):
             self._look_at_norm(self.protocol.parts[part])
-        timeline = self.protocol.timeline
+        timeline = self.protocol.asking.timeline
         if self._door is not None and not flush:
             self._door.begin(part)
         stepped = yield from self.protocol.step(part, flush=flush)
@@ -252,9 +254,7 @@ class SimTrainer(SimProcess, ActDriver):
     def _abandon(self) -> None:
         """Give everything up in the middle of an act, and end."""
         protocol = self.protocol
-        leave = Leave(
-            incarnation=protocol.incarnation, timeline=protocol.timeline, is_done=False
-        )
+        leave = Leave(**protocol.asking.who(), is_done=False)
         self.ask(COORDINATOR, leave, lambda _: None, CALL_TIMEOUT_S)
         self.after(0.1, self.world.end, self, PREEMPTED_EXIT_CODE)
 
@@ -263,9 +263,9 @@ class SimTrainer(SimProcess, ActDriver):
         if (
             isinstance(asked, Pull)
             and isinstance(reply, Pulled)
-            and asked.incarnation == self.protocol.incarnation
+            and asked.incarnation == self.protocol.asking.incarnation
         ):
-            self._clocks.read(self.protocol.incarnation, asked.part, role, reply)
+            self._clocks.read(self.protocol.asking.incarnation, asked.part, role, reply)
         if isinstance(asked, AskValues) and isinstance(reply, Values):
             assert self._door is not None
             self._door.landed(role, asked, reply)
@@ -276,7 +276,7 @@ class SimTrainer(SimProcess, ActDriver):
         coordinator = self.world.processes.get(COORDINATOR)
         if not isinstance(coordinator, SimCoordinator):
             return False
-        return self.protocol.incarnation in coordinator.state.durable.incarnations()
+        return self.protocol.asking.incarnation in coordinator.state.durable.incarnations()
 
     def _holders(self) -> list[Holder]:
         """Who holds a lease, if there is a coordinator to know it, on this timeline."""
@@ -284,7 +284,7 @@ class SimTrainer(SimProcess, ActDriver):
         if not isinstance(coordinator, SimCoordinator):
             return []
         durable = coordinator.state.durable
-        if durable.timeline != self.protocol.timeline:
+        if durable.timeline != self.protocol.asking.timeline:
             return []
         pending = durable.queue.pending.values()
         return [Holder(record.incarnation, record.lease.clock) for record in pending]
@@ -296,7 +296,8 @@ class SimTrainer(SimProcess, ActDriver):
             return
         bounded = [(n, part) for n, part in protocol.parts.items() if part.rules.is_bounded]
         staleness = {n: part.staleness(clock) for n, part in bounded}
-        who, holders = (protocol.timeline, protocol.incarnation), self._holders()
+        asking, holders = protocol.asking, self._holders()
+        who = asking.timeline, asking.incarnation
         lease = protocol.marching.entered
         if lease is not None and lease is not self._entered:
             self._entered = lease
@@ -307,10 +308,10 @@ class SimTrainer(SimProcess, ActDriver):
     def _beat(self) -> None:
         self.may_crash(FAULT)  # here it dies while it waits for an answer
         protocol = self.protocol
-        if protocol.incarnation:
+        if protocol.asking.incarnation:
             beat = Beat(
-                incarnation=protocol.incarnation,
-                timeline=protocol.timeline,
+                incarnation=protocol.asking.incarnation,
+                timeline=protocol.asking.timeline,
                 clock=protocol.asking.clock,
                 state="computing",
                 evaluated=protocol.evaluation.evaluated,

@@ -9,12 +9,13 @@ from paceline.messages.shared import Message
 from paceline.trainer.acts import (
     Act,
     Ask,
+    Asking,
     Collect,
     ForgetPosted,
     Lost,
     Pause,
-    Post,
     Replies,
+    SendPosted,
 )
 
 ASKED = 0  # the number of what is waited for at once; posts count from 1
@@ -25,9 +26,9 @@ _NOTHING: Replies = {}
 class ActDriver(ABC):
     """Whoever lives by one act, until that is over."""
 
-    def __init__(self, act: Act[None]) -> None:
+    def __init__(self, act: Act[None], asking: Asking) -> None:
         """Nothing has been asked; `resume` with None lets it begin."""
-        self._act = act
+        self._act, self._asking = act, asking
         self._replies: dict[int, dict[str, Message | Lost | None]] = {}  # {number: replies}
         self._awaits = _NOBODY  # the number of what it waits for
 
@@ -63,8 +64,9 @@ class ActDriver(ABC):
             StopIteration: it is over.
         """
         wanted = self._act.send(replies)  # type: ignore[arg-type]  # it begins with None
-        if isinstance(wanted, Post):
-            self._send(wanted.number, wanted.calls)
+        for post in self._asking.take_posted():
+            self._send(post.number, post.calls)
+        if isinstance(wanted, SendPosted):
             return _NOTHING
         if isinstance(wanted, Collect):
             number = wanted.posted.number

@@ -52,9 +52,9 @@ class Trainer(ActDriver):
         ended: Callable[["Trainer"], None],
     ) -> None:
         """Start now; ``ended`` is told when its script has come to its end."""
-        super().__init__(self._run())
         self.role, self.pid = role, pid
         self.protocol = TrainerProtocol(role, pid, "forecast", patience_s=PATIENCE_S)
+        super().__init__(self._run(), self.protocol.asking)
         self.is_alive = True  # whether it has neither died nor left
         self.base = 0  # the version that its values are of
         self.pushed_s = self.in_free_s = place.agenda.now_s
@@ -96,7 +96,7 @@ class Trainer(ActDriver):
                 yield from protocol.step(part, flush=True)
             else:
                 break
-        leave = Leave(incarnation=protocol.incarnation, timeline=0, is_done=True)
+        leave = Leave(incarnation=protocol.asking.incarnation, timeline=0, is_done=True)
         yield from protocol.ask(leave)
 
     def _rows(self) -> dict[str, Message]:

@@ -2,8 +2,8 @@
 
 An act is a generator: it yields what it wants asked (`Ask`: one message to each of
 several roles at once) or how long to wait (`Pause`), and is sent the replies. It may also
-send first (`Post`), do other things, and wait later (`Collect`): what is posted to a role
-is answered in the order of posting.
+post a question first (`Asking.post`), do other things, and wait later (`Collect`): what is
+posted to a role is answered in the order of posting.
 
 The coordinator is asked until it answers at all, also while it cannot journal; servers
 until all have answered, as long as the coordinator says that this trainer and its timeline
@@ -45,7 +45,7 @@ class Ask(msgspec.Struct, frozen=True):
 
 
 class Post(msgspec.Struct, frozen=True):
-    """Send under a number, and wait for no reply; send back nothing."""
+    """Questions that others may answer while the act does other things."""
 
     number: int
     calls: dict[str, Message]
@@ -55,6 +55,10 @@ class Collect(msgspec.Struct, frozen=True):
     """Wait for the replies to what was posted; send back ``{role: reply or Lost}``."""
 
     posted: Post
+
+
+class SendPosted(NamedTuple):
+    """Want nothing but that what was posted is sent; send back nothing."""
 
 
 class ForgetPosted(NamedTuple):
@@ -80,7 +84,7 @@ class Lost(NamedTuple):
 
 Replies = dict[str, Message | Lost]
 T = TypeVar("T")
-Wanted = Ask | Post | Collect | ForgetPosted | Pause
+Wanted = Ask | Collect | SendPosted | ForgetPosted | Pause
 Act = Generator[Wanted, Replies, T]
 
 
@@ -129,6 +133,7 @@ class Asking:
         self.unreached: tuple[str, ...] = ()  # of those that are waited for
         self.doors: dict[str, str] = {}  # {trainer: address}: of those in the exchange
         self.patience_s = patience_s
+        self.posted: list[Post] = []  # and yet to be sent
         self._num_posted = 0
 
     def ask(self, message: Message) -> Act[Message]:
@@ -207,9 +212,16 @@ class Asking:
         return reply
 
     def post(self, messages: dict[str, Message]) -> Post:
-        """What an act yields to send what others may answer while it does other things."""
+        """Ask what `collect` waits for; it is sent with what the act wants next."""
         self._num_posted += 1
-        return Post(self._num_posted, messages)
+        post = Post(self._num_posted, messages)
+        self.posted.append(post)
+        return post
+
+    def take_posted(self) -> Sequence[Post]:
+        """What whoever drives the act sends before he does what it wants."""
+        posted, self.posted = self.posted, []
+        return posted
 
     def collect(self, posted: Post) -> Act[Collected]:
         """Wait until all have answered what was posted, asking again as `ask_servers`."""

@@ -177,7 +177,7 @@ class Membership:
 
     def _tell_leave(self, *, is_done: bool) -> None:
         protocol = self._protocol
-        who = (protocol.incarnation, protocol.timeline)
+        who = (protocol.asking.incarnation, protocol.asking.timeline)
         self.driver.tell(Leave(incarnation=who[0], timeline=who[1], is_done=is_done))
 
     def _end_loop(self, *, goes_on: bool) -> None:

@@ -37,7 +37,7 @@ FOLDER = "traces"  # of the job folder
 _log = logging.getLogger("paceline.trainer")
 
 
-def span_of(wanted: Wanted) -> AbstractContextManager[object]:
+def span_of(wanted: Wanted | Post) -> AbstractContextManager[object]:
     """What torch calls the time that a question takes."""
     name = "paceline::wait"
     if isinstance(wanted, Ask | Post):

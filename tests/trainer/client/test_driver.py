@@ -10,7 +10,7 @@ from paceline.messages.data import KeepTracked, Push
 from paceline.messages.shared import Message, SpentTime
 from paceline.messages.trainer import AskRecords, Beat, Beaten, Computed, Records
 from paceline.messages.waits import Wait, wait_for
-from paceline.trainer.acts import Act, Ask, Collect, Lost, Pause, Post
+from paceline.trainer.acts import Act, Ask, Collect, Lost, Pause, SendPosted
 from paceline.trainer.client.connections import Courier
 from paceline.trainer.client.driver import Driver, Payload
 from paceline.trainer.client.waits import Waits
@@ -295,15 +295,13 @@ def test_an_act_that_is_not_answered_is_one_wait(job: FakeJob, driver: Driver) -
     assert max(beat.wait.since_s for beat in job.of(Beat)) == pytest.approx(15.0, abs=0.5)
 
 
-def post(message: Message) -> Act[None]:
-    posted = Post(1, {COORDINATOR: message})
-    yield posted
-    yield Collect(posted)
+def post(driver: Driver) -> Act[None]:
+    yield Collect(driver._protocol.asking.post({COORDINATOR: QUESTION}))
 
 
-@pytest.mark.parametrize("act", [ask, post])
+@pytest.mark.parametrize("act", [lambda _: ask(QUESTION), post])
 def test_who_answers_while_the_question_is_submitted_is_waited_for_too(
-    job: FakeJob, driver: Driver, act: Callable[[Message], Act[object]]
+    job: FakeJob, driver: Driver, act: Callable[[Driver], Act[object]]
 ) -> None:
     """In one process a server works in the thread of whoever asks it."""
     lines: list[str] = []
@@ -315,7 +313,7 @@ def test_who_answers_while_the_question_is_submitted_is_waited_for_too(
         return False
 
     job.lose = work
-    driver.run(act(QUESTION))
+    driver.run(act(driver))
     assert lines == [
         "trainer-0 waits for coordinator (coordinator), 10 s: coordinator: AskRecords",
         "trainer-0 goes on after 12 s: it has waited for coordinator (coordinator)",
@@ -334,10 +332,10 @@ def _pass(job: FakeJob, waits: Waits) -> bool:
 
 def test_what_was_let_go_of_is_lost_to_who_waits_for_it(driver: Driver) -> None:
     """An act that fails lets go of all that is out; whoever catches that trains on."""
-    posted = Post(7, {COORDINATOR: QUESTION})
+    posted = driver._protocol.asking.post({COORDINATOR: QUESTION})
 
     def post() -> Act[None]:
-        yield posted
+        yield SendPosted()
 
     def fail() -> Act[None]:
         yield Pause(0.0)

@@ -110,7 +110,7 @@ def test_a_stale_result_is_dropped_and_the_next_task_asked_for(
     grant(coordinator, protocol)
     coordinator.on[FinishTask] = lambda _: Refusal(kind="stale", text="", timeline=0)
     coordinator.run(protocol.evaluation.finish(b"result"))
-    assert protocol.incarnation == 1, "it is a member as before"
+    assert protocol.asking.incarnation == 1, "it is a member as before"
     assert grant(coordinator, protocol, token=8).token == 8
 
 
@@ -131,7 +131,7 @@ def test_a_result_of_a_lost_membership_is_offered_and_refused_not_counted(
     coordinator.incarnation = 2
     coordinator.on[FinishTask] = lambda _: Refusal(kind="stale", text="", timeline=0)
     coordinator.run(protocol.evaluation.finish(b"result"))
-    assert protocol.incarnation == 2
+    assert protocol.asking.incarnation == 2
     assert [type(m) for m in coordinator.asked][-3:] == [
         JoinTrainer,
         BeginStage,

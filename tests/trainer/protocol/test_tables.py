@@ -9,7 +9,7 @@ from paceline.ids import OF_NO_BATCH
 from paceline.messages.data import Push, Pushed
 from paceline.messages.locking import ApplyStep, CommitStep
 from paceline.messages.shared import Done, Message, Refusal
-from paceline.trainer.acts import Ask, Asking, Collect, Post
+from paceline.trainer.acts import Ask, Asking, Collect
 from paceline.trainer.protocol.tables import push_together
 
 
@@ -36,12 +36,10 @@ def trips(
     try:
         while True:
             wanted = act.send(replies)  # type: ignore[arg-type]  # it begins with None
-            if isinstance(wanted, Post):
-                calls = wanted.calls
-                posted[wanted.number] = dict(calls)
-                said += list(calls.items())
-                replies = {}
-            elif isinstance(wanted, Collect):
+            for post in asking.take_posted():
+                posted[post.number] = dict(post.calls)
+                said += list(post.calls.items())
+            if isinstance(wanted, Collect):
                 calls = posted[wanted.posted.number]
                 replies = {s: answers[s, one.part] for s, one in calls.items()}  # type: ignore[attr-defined]  # pushes
             else:

@@ -6,7 +6,7 @@ from paceline.config import Async
 from paceline.ids import COORDINATOR, Span, Window
 from paceline.messages.shared import PartSpec
 from paceline.messages.trainer import Tick, Ticked
-from paceline.trainer.acts import Ask, Asking, Collect, Lost, Pause, Post
+from paceline.trainer.acts import Ask, Asking, Collect, Lost, Pause, SendPosted
 from paceline.trainer.holdings.parts import SharedPart
 from paceline.trainer.protocol.pushing import Acknowledged
 from paceline.trainer.protocol.ticking import TICK_EVERY_S, TickSender
@@ -60,7 +60,7 @@ def test_what_was_answered_is_not_told_again(teller: TickSender) -> None:
 def tell_on(teller: TickSender, part: SharedPart) -> Tick:
     """Tell of what is known, and go on; the tick."""
     tick = teller.tick(part, is_prepared=False, ends_step=True)
-    assert [type(wanted) for wanted in teller.tell_on(part, tick)] == [Post]
+    assert [type(wanted) for wanted in teller.tell_on(part, tick)] == [SendPosted]
     return tick
 
 

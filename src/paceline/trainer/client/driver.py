@@ -4,7 +4,8 @@
 
     act --Ask--> Driver: submit to all --Courier--> connections
         <------- replies, or Lost: that connection is dropped, the next ask makes a new one
-    act --Post-> Driver: submit to all      --Collect-> wait, as after an Ask
+        (posted)                   submitted before whatever else is wanted
+    act --Collect-> Driver: wait for what was posted, as after an Ask
     act --Pause-> Driver: waits, unless it is closed
 
 The driver decides nothing: what a lost reply means, and whether to ask again, is the act's
@@ -44,11 +45,12 @@ from paceline.trainer.acts import (
     Pause,
     Post,
     Replies,
+    SendPosted,
     Wanted,
 )
 from paceline.trainer.client.connections import Courier, fail_before
 from paceline.trainer.client.lock_renewal import LockKeeper
-from paceline.trainer.client.stopwatch import OTHERS, SERVERS, Stopwatch
+from paceline.trainer.client.stopwatch import Stopwatch, whom
 from paceline.trainer.client.waits import Waits
 from paceline.trainer.protocol import TrainerProtocol
 from paceline.transport.connection import Connection, Landing
@@ -86,7 +88,7 @@ class Payload(NamedTuple):
         )
 
 
-Span = Callable[[Wanted], contextlib.AbstractContextManager[object]]
+Span = Callable[[Wanted | Post], contextlib.AbstractContextManager[object]]
 Attach = Callable[[str, Message], Payload]
 """(role, message) -> the message with its numbers; called again for every repetition."""
 
@@ -135,6 +137,14 @@ class Driver:
         self._posted: dict[int, _Sending] = {}
         self.locks = LockKeeper(lambda server, message: self._call(server, message, 1.0))
 
+    def check_process(self) -> None:
+        """Raise UsageError in a forked process."""
+        if os.getpid() != self._pid:
+            raise UsageError(
+                f"the session belongs to process {self._pid}; a forked process must not "
+                "use it: read data there, train here"
+            )
+
     def run(self, act: Act[T], attach: Attach = bare) -> T:
         """Drive an act to its end.
 
@@ -143,11 +153,7 @@ class Driver:
             ForeignPeer: the first who was asked is of another run, version or secret.
             PacelineError: whatever the act raises.
         """
-        if os.getpid() != self._pid:
-            raise UsageError(
-                f"the session belongs to process {self._pid}; a forked process must not "
-                "use it: read data there, train here"
-            )
+        self.check_process()
         asking, spending = self._protocol.asking, self.stopwatch.spending
         asking.now_s, on = self.clock.now_s(), spending.on
         worked_s: float | None = None  # until it asks somebody, it computes all the time
@@ -156,17 +162,18 @@ class Driver:
             began_s = now_s = self.clock.now_s()
             worked_s = self.clock.worked_s()
             while True:
-                spending.turn(_whom(wanted), now_s)
+                spending.turn(whom(wanted), now_s)
+                if asking.posted:
+                    self._send_posted(attach, now_s)
                 if self.span is None:
                     replies = self._carry(wanted, attach, now_s)
                 else:
                     with self.span(wanted):
                         replies = self._carry(wanted, attach, now_s)
                 asking.now_s = now_s = self.clock.now_s()
-                if type(wanted) is Post:
-                    self.waits.rests(now_s)
                 wanted = act.send(replies)
         except StopIteration as done:
+            assert not asking.posted, "an act sends what it has posted"
             self.waits.rests(asking.now_s)
             return cast("T", done.value)
         except BaseException:
@@ -182,21 +189,29 @@ class Driver:
 
     def _carry(self, wanted: Wanted, attach: Attach, now_s: float) -> Replies:
         """Do what an act wants; what has been answered, if anything was to be."""
-        if type(wanted) is Post:
-            self._posted[wanted.number] = self._send(wanted.calls, attach, now_s)
-        elif type(wanted) is Collect:
+        if type(wanted) is Collect:
             sending = self._taken(wanted.posted)
             self.waits.asks(sending.calls, now_s)
             return self._gather(sending)
-        elif type(wanted) is Ask:
+        if type(wanted) is Ask:
             aside = wanted.aside
             sending = self._send(wanted.calls, attach, None if aside else now_s)
             return self._gather(sending, aside=aside)
-        elif isinstance(wanted, Pause):
+        if isinstance(wanted, Pause):
             self._pause(wanted, now_s)
+        elif isinstance(wanted, SendPosted):
+            self.waits.rests(now_s)
         else:
             self._forget()
         return {}
+
+    def _send_posted(self, attach: Attach, now_s: float) -> None:
+        for post in self._protocol.asking.take_posted():
+            if self.span is None:
+                self._posted[post.number] = self._send(post.calls, attach, now_s)
+            else:
+                with self.span(post):
+                    self._posted[post.number] = self._send(post.calls, attach, now_s)
 
     def note_spent(self) -> None:
         """Tell with the next tick what time went into; any thread may call."""
@@ -261,7 +276,7 @@ class Driver:
             raise UsageError(f"the session was closed while waiting{why}")
 
     def _call(self, role: str, message: Message, timeout_s: float) -> Message:
-        where = self._address(role), self._protocol.incarnation
+        where = self._address(role), self._protocol.asking.incarnation
         return self._courier.call(role, *where, message, timeout_s)
 
     def _address(self, role: str) -> str:
@@ -280,7 +295,7 @@ class Driver:
         It may take as long as the answer: in one process a server works in this thread.
         ``now_s``: since when their answers are waited for; None: something else is.
         """
-        is_push = now_s is not None and _are_pushes(calls)
+        is_push = bool(armed) and now_s is not None and _are_pushes(calls)
         sending = _Sending(calls, is_push, {}, {}, {})
         if now_s is not None:
             self.waits.asks(calls, now_s)
@@ -349,18 +364,20 @@ class Driver:
         return sending
 
     def _forget(self) -> None:
+        self._protocol.asking.take_posted()
         while self._posted:
             self._drop(self._posted.popitem()[1])
 
     def _submit(self, role: str, payload: Payload, sending: _Sending) -> None:
         connection: Connection | None = None
         try:
-            incarnation = self._protocol.incarnation
-            connection = self._courier.reach(role, self._address(role), incarnation)
-            self._protocol.asking.reached(role)
+            asking = self._protocol.asking
+            connection = self._courier.reach(role, self._address(role), asking.incarnation)
+            if asking.unreached:
+                asking.reached(role)
             request_id = payload.submit(connection, self._timeout_s)
         except _LOSSES as loss:
-            if isinstance(loss, ForeignPeer) and not self._protocol.incarnation:
+            if isinstance(loss, ForeignPeer) and not self._protocol.asking.incarnation:
                 raise  # never was a member: this is not the job that the trainer is for
             is_away = connection is None and not isinstance(loss, HandshakeRefused)
             sending.replies[role] = Lost(str(loss), is_unreached=is_away)
@@ -379,22 +396,5 @@ class Driver:
         return answer.message if sent.landed is None else sent.landed(answer.message)
 
 
-def _whom(wanted: Wanted) -> int:
-    """Who is waited for, as seconds go; several times a step."""
-    if type(wanted) is Ask or type(wanted) is Post:
-        calls = wanted.calls
-    elif type(wanted) is Collect:
-        calls = wanted.posted.calls
-    else:
-        wait = wanted.wait if isinstance(wanted, Pause) else None
-        return SERVERS if wait is not None and wait.kind == "servers" else OTHERS
-    for role in calls:  # the first: those of one question are of one kind
-        return SERVERS if role[0] == "s" else OTHERS  # server-0, trainer-1, coordinator
-    return OTHERS
-
-
 def _are_pushes(calls: dict[str, Message]) -> bool:
-    for message in calls.values():  # noqa: SIM110  (several times a step)
-        if not isinstance(message, Push):
-            return False
-    return True
+    return all(isinstance(message, Push) for message in calls.values())

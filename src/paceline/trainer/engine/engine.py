@@ -34,7 +34,7 @@ from paceline.trainer.acts import Act
 from paceline.trainer.client import Driver, Payload, bare
 from paceline.trainer.engine.tracked_objects import TrackedCarrying, Tracker
 from paceline.trainer.engine.unstepped import Steps
-from paceline.trainer.protocol import Coming, TrainerProtocol
+from paceline.trainer.protocol import TrainerProtocol
 from paceline.trainer.rows import (
     EmbeddingRows,
     Expected,
@@ -55,7 +55,7 @@ from paceline.trainer.tensors import (
     TableTensors,
     has_lost,
 )
-from paceline.trainer.verdicts import AfterStep, Batch, Stepped
+from paceline.trainer.verdicts import AfterStep, Batch, Flush, Leaving, Over, Stepped
 
 T = TypeVar("T")
 Asked = dict[EmbeddingRows, Expected]
@@ -122,6 +122,12 @@ class TrainerEngine:
             return self._driver.run(act, attach)
         finally:
             self._settle()
+
+    def next_batch(self) -> Batch | Flush | Over | Leaving:
+        """See `TrainerProtocol.next_batch`; most batches need no act."""
+        self._driver.check_process()
+        found = self.protocol.at_hand()
+        return self.run(self.protocol.next_batch()) if found is None else found
 
     def ask(self, message: Message) -> Message:
         """Ask the coordinator anything, at any moment: no value that has come is shown."""
@@ -209,9 +215,8 @@ class TrainerEngine:
         self._land(part, at_once=flush)
         if (flush or protocol.must_push(part)) and not protocol.must_join:
             self._load(part, flush=flush, has_batch=has_batch)
-        coming: Coming | None = None
-        if numbers.tables or self.outlook.keeps:
-            coming = partial(self._ask_ahead, part)
+        looks_ahead = numbers.tables or self.outlook.keeps
+        coming = partial(self._ask_ahead, part) if looks_ahead else None
         stepped = self.run(protocol.step(part, flush=flush, coming=coming))
         is_kept = stepped.verdict == "kept"
         zero_grad = flush and has_batch and not is_kept
@@ -361,10 +366,8 @@ class TrainerEngine:
     ) -> Payload:
         if isinstance(message, Push) and message.is_void:
             return self._with_rows(role, Payload(message))
-        if self.entrust is not None:
-            entrusted = self.entrust(role, message)
-            if entrusted is not None:
-                return entrusted
+        if self.entrust is not None and (entrusted := self.entrust(role, message)):
+            return entrusted
         plan = self.plan(message.part)
         payload = self.parts[message.part].attach(role, message, plan)
         return self._with_rows(role, payload)

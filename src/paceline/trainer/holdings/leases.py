@@ -94,6 +94,10 @@ class Leases:
                 return work
         return None
 
+    def at_edge_before(self, work: LeaseWork) -> bool:
+        """Whether the next batch of a lease goes into a window of its own."""
+        return self.at_edge or work.begins_replay()
+
     def deliver(self, work: LeaseWork) -> int:
         """The next batch of a lease, counted as delivered."""
         batch = work.deliver()
@@ -141,12 +145,10 @@ class Leases:
             for key, span in zip(window.task_keys(), window.spans, strict=True)
         )
 
-    def advance(self, part: int, window: Window, parts: tuple[int, ...]) -> tuple[int, ...]:
-        """All servers have acknowledged a window of a part; returns as `acked_with`."""
-        acked = self.acked_with(part, window, parts)
+    def advance(self, part: int, window: Window) -> None:
+        """All servers have acknowledged a window of a part."""
         for span in window.spans:
             self._work_on(window, span.task).advance(part, span.last)
-        return acked
 
     def _work_on(self, window: Window, task: int) -> LeaseWork:
         for work in self._works.values():

@@ -125,7 +125,7 @@ def deliver(
             stopwatch.begin()
             if changed := changed_by_script(carrier.numbers):
                 changes.send(changed)
-            found = carrier.run(carrier.protocol.next_batch())
+            found = carrier.next_batch()
             if isinstance(found, Over):
                 is_over = True
                 calls.num_void = 0 if hands is None else hands.num_ahead

@@ -160,7 +160,7 @@ class PeerLink:
             TransportError: it did not arrive.
         """
         door = self._door
-        if door is not None and self._protocol.incarnation:
+        if door is not None and self._protocol.asking.incarnation:
             who = self._protocol.asking.who()
             self._ask_coordinator(DoorOpened(**who, address=door.address), self._timeout_s)
 
@@ -172,7 +172,7 @@ class PeerLink:
     @property
     def incarnation(self) -> int:
         """Of the trainer, now."""
-        return self._protocol.incarnation
+        return self._protocol.asking.incarnation
 
     @property
     def address(self) -> str:
@@ -199,17 +199,17 @@ class PeerLink:
         """See `Service.received`."""
         assert isinstance(message, PeerMessage)
         protocol = self._protocol
-        timeline = None if type(message) in self._timeless else protocol.timeline
+        timeline = None if type(message) in self._timeless else protocol.asking.timeline
         with self._lock:
             refusal = self._acquaintances.refusal_of(
-                peer.role, message, protocol.incarnation, timeline
+                peer.role, message, protocol.asking.incarnation, timeline
             )
         answerer = self._answerers.get(type(message))
         if refusal is not None:
             reply(refusal)
         elif answerer is None:
             text = f"{protocol.trainer} does not answer {type(message).__name__} yet"
-            reply(Refusal(kind="not_ready", text=text, timeline=protocol.timeline))
+            reply(Refusal(kind="not_ready", text=text, timeline=protocol.asking.timeline))
         else:
             answerer(peer.role, message, buffers, reply)
 
@@ -305,7 +305,7 @@ class PeerLink:
         doors, connection = self._doors, None
         assert doors is not None, "open the door first"
         try:
-            connection = doors.reach(trainer, peer.address, self._protocol.incarnation)
+            connection = doors.reach(trainer, peer.address, who["incarnation"])
             answer = connection.call(asked, buffers, timeout_s=left_s, landing=landing)
         except TransportError as loss:
             if connection is not None:
@@ -325,7 +325,7 @@ class PeerLink:
         return reply.text
 
     def _ask_coordinator(self, message: TrainerMessage, timeout_s: float) -> Message:
-        who = self._protocol.incarnation
+        who = self._protocol.asking.incarnation
         return self._courier.call(COORDINATOR, "", who, message, timeout_s)
 
     def _pause(self, deadline: Deadline, pause_s: float, what: str, reason: str) -> float:

@@ -20,7 +20,7 @@ from typing import final
 from paceline.messages.shared import StageSpec
 from paceline.messages.trainer import Ticked
 from paceline.pace.policy import batches_of_turn
-from paceline.trainer.acts import Act, Asking, Post
+from paceline.trainer.acts import Act, Asking, Post, SendPosted
 from paceline.trainer.holdings import Leases, SharedPart
 from paceline.trainer.protocol.pushing import (
     Acknowledged,
@@ -59,7 +59,8 @@ class Overlapping:
         self._teller.add(part, done, acked)
         self._asking.clock += 1
         tick = self._teller.tick(part, is_prepared=done.is_prepared, ends_step=True)
-        self._told[number] = done, (yield from self._teller.post(part, tick))
+        self._told[number] = done, self._teller.post(part, tick)
+        yield SendPosted()
 
     def land(self, part: SharedPart, stage: StageSpec) -> Act[tuple[Ticked, int]]:
         """Wait for a fragment's round, and for the values that it has led to.
@@ -70,7 +71,7 @@ class Overlapping:
         yield from self.tell_prepared(part)
         done, posted = self._told.pop(number)
         ticked = yield from self._teller.collect(posted)
-        self._leases.advance(number, done.window, parts)
+        self._leases.advance(number, done.window)
         tasks_finished = self._leases.drop_complete(parts, stage)
         flight = self._flights[number]
         yield from collect_values(self._asking, part, flight.values, is_current=True)

@@ -37,6 +37,10 @@ class StalenessGate:
         bounded = self._bounded()
         return self._clock_in(bounded) if bounded else None
 
+    def is_on(self) -> bool:
+        """Whether any part is bounded."""
+        return bool(self._bounded())
+
     def enter(self, lease: Lease) -> None:
         """A lease has come, and none was held."""
         clock, self.entered = self.clock, lease

@@ -1,13 +1,11 @@
 """A trainer's way through the job: leases, windows, pushes, ticks, pulls, and rejoining.
 
-Every act is a generator: it yields what it wants asked (`Ask`) or how long to wait
-(`Pause`), and is sent the replies. The session carries them over connections, the
-simulator in virtual time: the same decisions run in both.
+The session carries acts (`paceline.trainer.acts`) over connections, the simulator in
+virtual time: the same decisions run in both.
 
 A window is what a push was computed from: the batches delivered since the last push. It
 closes when the pace wants a push, at an edge of a lease, at the end of a task, before any
 wait. A push is asked of all servers until all have acknowledged it, then it is ticked.
-
 When the timeline or incarnation is gone, all that is open is dropped; `next_batch` joins.
 
 Pure.
@@ -93,16 +91,6 @@ class TrainerProtocol:
             lambda: find_ahead(self.asking, self._leases, self.parts, stage, number)
         )
 
-    @property
-    def incarnation(self) -> int:
-        """The current membership; 0 before the first."""
-        return self.asking.incarnation
-
-    @property
-    def timeline(self) -> int:
-        """The timeline that the trainer is on."""
-        return self.asking.timeline
-
     def peek(self, ahead: int = 0) -> Batch | None:
         """The batch after ``ahead`` more, if it is known already; it is not delivered."""
         if self.must_join or self.stage is None or self.asking.stopped is not None:
@@ -140,8 +128,8 @@ class TrainerProtocol:
                 yield from pull_part(self.asking, part, tuple(self.servers), 0)
             except Abandoned as gone:
                 yield from self._abandon(str(gone))
-                continue
-            return
+            else:
+                return
 
     def begin_stage(self, spec: StageSpec) -> Act[None]:
         """Begin a loop over a stage's data."""
@@ -153,9 +141,23 @@ class TrainerProtocol:
             raise
         self.tracked.begin(spec)
 
+    def at_hand(self) -> Batch | None:
+        """The next batch, delivered, where nothing has to be done before it: no act."""
+        stage, asking = self.stage, self.asking
+        if self.leaving or self.must_begin_again or self.must_join or stage is None:
+            return None
+        if asking.stopped is not None or asking.pauses or self.tracked.is_wanted:
+            return None
+        work = self._leases.current(stage)
+        if work is None or self._leases.at_edge_before(work) or self.marching.is_on():
+            return None
+        return self._deliver(stage, work)
+
     def next_batch(self) -> Act[Batch | Flush | Over | Leaving]:
         """What to do next; parameters are pulled where the pace wants it."""
         while True:
+            if (batch := self.at_hand()) is not None:
+                return batch
             if (why := self.leaving or self.must_begin_again) is not None:
                 return Leaving(why)
             found = yield from self.as_member(self._next_batch)
@@ -177,13 +179,12 @@ class TrainerProtocol:
             yield from self._hand_back()
             return None
         if work is not None:
-            if (self._leases.at_edge or work.begins_replay()) and self._is_open():
+            if self._leases.at_edge_before(work) and self._is_open():
                 return Flush()
             servers, is_open = tuple(self.servers), self._is_open()
-            if any(part.rules.is_bounded for part in self.parts.values()):
-                turn = yield from self.marching.next_turn(servers, is_open=is_open)
-                if turn != "go":
-                    return Flush() if turn == "flush" else None
+            turn = yield from self.marching.next_turn(servers, is_open=is_open)
+            if turn != "go":
+                return Flush() if turn == "flush" else None
             return self._deliver(self.stage, work)
         return (yield from self._ask_for_work(self.stage))
 
@@ -232,7 +233,7 @@ class TrainerProtocol:
                     yield from self._note((yield from self._push_window(part)))
             yield from self._keep_tracked()
             yield from self._hand_back()
-            self.behind.left(self.timeline)
+            self.behind.left(self.asking.timeline)
             self.tracked.leave()
         except Abandoned as gone:
             yield from self._abandon(str(gone))
@@ -258,10 +259,10 @@ class TrainerProtocol:
     def step(
         self, number: int, *, flush: bool = False, coming: Coming | None = None
     ) -> Act[Stepped]:
-        """A step over everything delivered since the last one.
+        """A step over all delivered since the last one; ``flush``: it pushes in any case.
 
-        With ``flush`` it pushes even if the pace would wait. ``coming``: the rows of the
-        next batch, if any are known; called when the push is on its way.
+        ``coming``: the rows of the next batch, if any are known; called when the push is on
+        its way.
 
         Raises:
             UsageError: no batch was delivered since the last step.
@@ -347,8 +348,7 @@ class TrainerProtocol:
     def wait_cut(self, number: int, left: int | None = None) -> Act[int]:
         """As a member: ask for a cut until it is committed; its number.
 
-        ``number`` makes a repetition the same request. ``left``: the stage whose loop was
-        left early, if that is the reason.
+        ``number`` makes a repetition the same request; ``left``: of a loop left early.
         """
         while True:
             if self.tracked.is_wanted:

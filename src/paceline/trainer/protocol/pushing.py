@@ -23,7 +23,7 @@ import msgspec
 from paceline.ids import Window
 from paceline.messages.data import Pull, PullRows, Push, Pushed
 from paceline.messages.shared import Message, RefusedPush
-from paceline.trainer.acts import Act, Asking, Collect, Post
+from paceline.trainer.acts import Act, Asking, Collect, Post, SendPosted
 from paceline.trainer.holdings import SharedPart
 
 _OF_ROUNDS = {"prepared", "late"}
@@ -175,13 +175,14 @@ def post_values(
     """
     posted: list[Post] = []
     rows: dict[str, Message] = {}
-    if coming is not None and (wanted := coming()):
+    if coming is not None:
+        yield SendPosted()
         rows = {
             server: msgspec.structs.replace(message, **asking.who(), at_round=at_round)
-            for server, message in wanted.items()
+            for server, message in coming().items()
         }
-        posted.append(asking.post(rows))
-        yield posted[-1]
+        if rows:
+            posted.append(asking.post(rows))
     if at_round and not part.spec.parameters:
         # Nothing dense would come: rows that have come say that the round is applied.
         servers = tuple([server for server in servers if server not in rows])
@@ -193,7 +194,6 @@ def post_values(
             at_round=at_round,
         )
         posted.append(asking.post(dict.fromkeys(servers, pull)))
-        yield posted[-1]
     # Without a round, dense values may be read while servers look for rows. In a round,
     # rows that have come say that the round is applied, and nobody has to be asked.
     return posted if at_round else posted[::-1]

@@ -13,7 +13,7 @@ from typing import final
 from paceline.errors import Refused, UsageError
 from paceline.messages.shared import StageSpec
 from paceline.messages.trainer import Ticked
-from paceline.trainer.acts import Abandoned, Act, Asking
+from paceline.trainer.acts import Abandoned, Act, Asking, SendPosted
 from paceline.trainer.holdings import Leases, SharedPart, Writing, hand_back
 from paceline.trainer.protocol.exchanging import Collective, exchange_values
 from paceline.trainer.protocol.fragments import FragmentSchedule, Overlapping
@@ -57,9 +57,9 @@ class Stepping:
 
     def in_order(self, numbers: Sequence[int]) -> Sequence[int]:
         """Parts in the order in which they step: fragments last, by their turns."""
-        if not any(self._parts[number].rules.takes_turns for number in numbers):
-            return numbers
-        return self.turns.in_order(numbers)
+        if any(self._parts[number].rules.takes_turns for number in numbers):
+            return self.turns.in_order(numbers)
+        return numbers
 
     def push_due(
         self, part: SharedPart, *, at_end: bool, with_delivered: bool = False
@@ -123,10 +123,7 @@ class Stepping:
             if left is None:
                 return (yield from self._train_again())
             leaving = left
-        push = None
-        if leaving.pushes:
-            push = self._asking.post(leaving.pushes)
-            yield push
+        push = self._asking.post(leaving.pushes) if leaving.pushes else None
         at_round = part.round if part.rules.is_sync else 0
         may_read = not part.rules.is_bounded or self._marching.may_read(part)
         is_pulling = part.rules.reads_round or (may_read and part.pull_due(has_pushed=True))
@@ -148,6 +145,7 @@ class Stepping:
         if goes_on or (
             part.rules.pushes_overlap and self._leases.current(stage) is not None
         ):
+            yield SendPosted()
             return []
         return (yield from self.land(part, stage))
 
@@ -269,7 +267,8 @@ class Stepping:
             yield from self._teller.hear()
         parts, others = tuple(self._parts), self._others_open(part)
         part.finished = part.pushed_steps
-        acked = self._leases.advance(part.spec.part, done.window, parts)
+        acked = self._leases.acked_with(part.spec.part, done.window, parts)
+        self._leases.advance(part.spec.part, done.window)
         self._teller.add(part, done, acked)
         num_complete = self._leases.drop_complete(parts, stage)
         self.tasks_finished += num_complete
@@ -325,7 +324,7 @@ class Stepping:
         if ticked.late is not None:
             part.came_late(done.window, ticked.late)
             return ticked
-        self._leases.advance(part.spec.part, done.window, parts)
+        self._leases.advance(part.spec.part, done.window)
         self.tasks_finished += self._leases.drop_complete(parts, stage)
         part.round = 1 + (part.round if ticked.round is None else ticked.round)
         return ticked
@@ -338,7 +337,6 @@ class Stepping:
         collective = self.collectives.pop(part.spec.part)
         leaving = close_window(self._asking, part, servers)
         push = self._asking.post(leaving.pushes)
-        yield push
         flight = Flight(leaving.message, leaving.refused, push, [], None)
         # The next push finds its place only where servers have applied this round.
         applied = yield from post_values(

@@ -30,7 +30,7 @@ from paceline.messages.locking import ApplyStep, CommitStep, Lock, Locked, Unloc
 from paceline.messages.shared import Lease, Message, StageSpec
 from paceline.messages.trainer import AskLease, HandBack
 from paceline.messages.waits import Wait
-from paceline.trainer.acts import FIRST_PAUSE_S, Act, Asking, Pause, Post
+from paceline.trainer.acts import FIRST_PAUSE_S, Act, Asking, Pause
 from paceline.trainer.holdings import Leases, LeaseWork, SharedPart, Writing
 
 Pushes = Mapping[str, Message]  # {server: its push}
@@ -63,10 +63,7 @@ def push_together(asking: Asking, pushes: Sequence[Pushes]) -> Act[None]:
     if len(servers) == 1 and len(pushes) > 1:  # the last one says that the step is there
         last = leaving[-1].items()
         leaving[-1] = {server: replace(push, completes=step) for server, push in last}
-    posted: list[Post] = []
-    for of_part in leaving:
-        posted.append(asking.post(of_part))
-        yield posted[-1]
+    posted = [asking.post(of_part) for of_part in leaving]
     replies: list[Mapping[str, Message]] = []
     refused: Refused | None = None
     for one in posted:

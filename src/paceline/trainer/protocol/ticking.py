@@ -18,7 +18,7 @@ from paceline.ids import COORDINATOR, Span, Window
 from paceline.messages.meeting import MeetAgain
 from paceline.messages.shared import Message, RefusedPush, TrainerClock
 from paceline.messages.trainer import Tick, Ticked
-from paceline.trainer.acts import Abandoned, Act, Asking, Post
+from paceline.trainer.acts import Abandoned, Act, Asking, Post, SendPosted
 from paceline.trainer.holdings import SharedPart
 from paceline.trainer.protocol.pushing import Acknowledged
 from paceline.trainer.protocol.tracking import Tracking
@@ -120,10 +120,9 @@ class TickSender:
             spent=self._asking.take_spent(),
         )
 
-    def post(self, part: SharedPart, tick: Tick) -> Act[Post]:
+    def post(self, part: SharedPart, tick: Tick) -> Post:
         """Tell of a part's windows; what comes before `collect` has the answer is news."""
         posted = self._asking.post({COORDINATOR: tick})
-        yield posted
         self.untold.pop(part.spec.part, None)
         return posted
 
@@ -139,7 +138,8 @@ class TickSender:
 
     def tell_on(self, part: SharedPart, tick: Tick) -> Act[None]:
         """Tell of a part's windows, and go on; `hear` waits until they are counted."""
-        self.unheard.append((yield from self.post(part, tick)))
+        self.unheard.append(self.post(part, tick))
+        yield SendPosted()
 
     def hear(self) -> Act[None]:
         """Wait until all that `tell_on` has told is counted."""

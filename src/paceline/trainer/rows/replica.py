@@ -124,7 +124,8 @@ class Replica:
         protocol = self._protocol
         if protocol.stage is None or protocol.must_join or not self._is_in_loop():
             return None
-        return Moment(protocol.stage.stage, protocol.incarnation, protocol.timeline)
+        asking = protocol.asking
+        return Moment(protocol.stage.stage, asking.incarnation, asking.timeline)
 
     def _ask(self, question: Question) -> None:
         sent: dict[str, Sent] = {}

@@ -140,9 +140,9 @@ def replays_are_judged(patch: Patch) -> None:
     ("plant", "seed"),
     [
         (every_server_judges, 0),
-        (voids_are_not_remembered, 14),
-        (voids_are_in_no_cut, 206),
-        (replays_are_judged, 305),
+        (voids_are_not_remembered, 157),
+        (voids_are_in_no_cut, 185),
+        (replays_are_judged, 189),
     ],
 )
 def test_a_planted_bug_is_caught(

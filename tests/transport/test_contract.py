@@ -92,14 +92,14 @@ def test_many_threads_share_one_connection(corridor: Corridor, service: Memory) 
         for number in range(20):
             text = f"{name}-{number}"
             place = np.zeros(512, np.int64)
-            message, _ = connection.call(
+            answer = connection.call(
                 Say(text),
                 [np.full(512, number)],
                 timeout_s=PATIENCE_S,
                 landing=lambda *_, place=place: [place],
             )
-            if message != Said(text) or not (place == number).all():
-                wrong.append((message, place))
+            if answer.message != Said(text) or not (place == number).all():
+                wrong.append((answer.message, place))
 
     run_threads(*(threading.Thread(target=ask, args=(f"t{n}",)) for n in range(6)))
     assert not wrong
@@ -145,7 +145,7 @@ def test_buffers_arrive_unchanged_and_belong_to_the_receiver(
     corridor.listen(service)
     values = np.arange(6, dtype=np.float32).reshape(2, 3)
     sent: list[Buffer] = [values, b"raw", np.empty((0, 4), np.int64), np.array([True])]
-    _, buffers = corridor.connect().call(Say(""), sent, timeout_s=PATIENCE_S)
+    buffers = corridor.connect().call(Say(""), sent, timeout_s=PATIENCE_S).buffers
     values[:] = -1
     [kept] = service.received_buffers
     for found in (kept, buffers):
@@ -169,7 +169,7 @@ def test_more_buffers_than_one_system_call_takes_arrive_whole(
 ) -> None:
     corridor.listen(service)
     sent = [np.array([number]) for number in range(2500)]
-    _, buffers = corridor.connect().call(Say(""), sent, timeout_s=PATIENCE_S)
+    buffers = corridor.connect().call(Say(""), sent, timeout_s=PATIENCE_S).buffers
     assert [int(buffer.view(np.int64)[0]) for buffer in buffers] == list(range(2500))
 
 
@@ -183,11 +183,9 @@ def test_reply_lands_in_place(corridor: Corridor, service: Memory) -> None:
         return [parameters[4:], parameters[:4]]
 
     sent = [np.full(4, 2, np.float32), np.full(4, 1, np.float32)]
-    _, buffers = corridor.connect().call(
-        Say("x"), sent, timeout_s=PATIENCE_S, landing=landing
-    )
+    answer = corridor.connect().call(Say("x"), sent, timeout_s=PATIENCE_S, landing=landing)
     assert parameters.tolist() == [1, 1, 1, 1, 2, 2, 2, 2]
-    assert all(np.shares_memory(buffer, parameters) for buffer in buffers)
+    assert all(np.shares_memory(buffer, parameters) for buffer in answer.buffers)
     assert asked == [(Said("x"), (16, 16))]
 
 
@@ -200,7 +198,7 @@ def test_landing_is_not_asked_for_a_reply_without_buffers(
         raise AssertionError((message, sizes))
 
     answer = corridor.connect().call(Say("x"), timeout_s=PATIENCE_S, landing=landing)
-    assert answer == (Said("x"), [])
+    assert (answer.message, answer.buffers) == (Said("x"), [])
 
 
 @pytest.mark.parametrize("place", [bytearray(3), memoryview(b"four")])

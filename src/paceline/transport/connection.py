@@ -10,7 +10,7 @@ Waits: for the peer, always with a deadline. Any thread may call.
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from types import UnionType
-from typing import NamedTuple, Self
+from typing import Self
 
 import msgspec
 
@@ -35,7 +35,7 @@ place; None leaves the reply to the one who waits. Called with the connection lo
 whichever thread replies, and only where the peer is in this process: nobody is woken."""
 
 
-class Answer(NamedTuple):
+class Answer(msgspec.Struct, frozen=True):
     """A reply: its message, and its buffers as flat bytes."""
 
     message: msgspec.Struct

@@ -248,6 +248,12 @@ class Parcel(msgspec.Struct, frozen=True, gc=False):
             preamble = Preamble(Kind.REQUEST, 0, len(header), num_bytes)
             _check_limits(preamble, limits, what)
 
+    def copied(self) -> list[ByteArray]:
+        """The buffers, in memory of their own."""
+        import numpy as np  # noqa: PLC0415  (see `Buffer`)
+
+        return [np.array(view) for view in self.views]
+
     def unload(self, places: Sequence[ByteArray]) -> None:
         """Copy the buffers, each to its place of as many bytes."""
         for place, view in zip(places, self.views, strict=True):
@@ -262,10 +268,10 @@ def packed(message: msgspec.Struct, buffers: Sequence[Buffer], limits: Limits) -
         FrameRefused: the message cannot travel, or the frame would be over a limit.
     """
     encoded = _encoded(message)
-    if not buffers and len(encoded) + _MOST_AROUND <= min(
-        limits.header_bytes, limits.frame_bytes
-    ):
-        return Parcel(encoded, (), ())
+    if not buffers:
+        most_bytes = len(encoded) + _MOST_AROUND
+        if most_bytes <= limits.header_bytes <= limits.frame_bytes:
+            return Parcel(encoded, (), ())
     views = [byte_view(buffer) for buffer in buffers]
     parcel = Parcel(encoded, tuple([view.nbytes for view in views]), views)
     parcel.require_within(limits, f"{type(message).__name__} is not sent")

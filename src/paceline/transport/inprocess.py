@@ -42,7 +42,6 @@ from paceline.transport.frames import (
     Buffer,
     Limits,
     Parcel,
-    allocate,
     packed,
 )
 from paceline.transport.greeting import check_welcome
@@ -60,6 +59,48 @@ _HELLO_DECODER: msgspec.msgpack.Decoder[msgspec.Struct] = msgspec.msgpack.Decode
 
 _registry_lock = threading.Lock()
 _registry: dict[str, "InProcessListener"] = {}  # by address; by _registry_lock
+
+
+@final
+class _InProcessReply(msgspec.Struct, eq=False):
+    """The way back of one request."""
+
+    connection: "InProcessConnection"
+    request_id: int
+    at_once: AtOnce | None
+    is_given: bool = False
+
+    def __call__(self, message: msgspec.Struct, buffers: Sequence[Buffer] = ()) -> None:
+        """See `Reply`."""
+        assert not self.is_given, f"request {self.request_id} is answered twice"
+        parcel = packed(message, buffers, self.connection.desk.limits)
+        if self.at_once is None or not self._is_taken(parcel, self.at_once):
+            self.connection.file(self.request_id, parcel)
+        self.is_given = True
+
+    def _is_taken(self, parcel: Parcel, at_once: AtOnce) -> bool:
+        """Whether the asker takes the reply here, and asks on in its place.
+
+        As long as it does, its waiting thread brings no newer question.
+        """
+        connection = self.connection
+        desk, requests = connection.desk, connection.requests
+        if not desk.lock.acquire(timeout=SEND_TIMEOUT_S):
+            return False
+        try:
+            with requests.lock:
+                message, _ = requests.place(self.request_id, parcel)
+            following = None if message is None else at_once(message)
+            if following is None:
+                return False
+            desk.deliver(
+                _InProcessReply(connection, self.request_id, at_once),
+                packed(following, (), connection.limits),
+                SEND_TIMEOUT_S,
+            )
+            return True
+        finally:
+            desk.lock.release()
 
 
 @final
@@ -81,14 +122,9 @@ class _Desk:
         self.lock = threading.RLock()
         self._is_open = True
 
-    def deliver(
-        self,
-        connection: "InProcessConnection",
-        request_id: int,
-        parcel: Parcel,
-        timeout_s: float,
-    ) -> None:
+    def deliver(self, reply: _InProcessReply, parcel: Parcel, timeout_s: float) -> None:
         """Hand a request over; what it breaks closes the connection, as over a socket."""
+        connection = reply.connection
         if not self.lock.acquire(timeout=timeout_s):
             raise DeadlineExceeded(f"{connection.address}: the peer takes no request")
         loss, reason = "", ""
@@ -98,9 +134,7 @@ class _Desk:
             if self.limits is not connection.limits:
                 parcel.require_within(self.limits, _NOT_RECEIVED)
             message = decode_message(self._decoder, parcel)
-            buffers = allocate(parcel.sizes)
-            parcel.unload(buffers)
-            reply = _InProcessReply(connection, request_id)
+            buffers = parcel.copied() if parcel.views else []
             self._listener.service.received(self._peer, message, buffers, reply)
         except FrameRefused as error:
             loss, reason = "malformed", str(error)
@@ -265,9 +299,8 @@ class InProcessConnection(Connection):
         clock: Clock,
     ) -> None:
         super().__init__(address, welcome, clock)
-        self._desk = desk
-        self.limits = limits
-        self._requests = OpenRequests(reply_type)
+        self.desk, self.limits = desk, limits
+        self.requests = OpenRequests(reply_type)
 
     def submit(
         self,
@@ -283,101 +316,54 @@ class InProcessConnection(Connection):
         """See `Connection.submit`."""
         del reply_sizes  # the reply's buffers are copied straight to their landing
         del pen  # the request's are copied, too
-        with self._requests.lock:
-            request_id = self._requests.open(message, landing, at_once)
+        with self.requests.lock:
+            request_id = self.requests.open(message, landing)
         try:
             parcel = packed(message, buffers, self.limits)
-            self._desk.deliver(self, request_id, parcel, timeout_s)
+            reply = _InProcessReply(self, request_id, at_once)
+            self.desk.deliver(reply, parcel, timeout_s)
         except BaseException:
-            with self._requests.lock:
-                self._requests.forget(request_id)
+            with self.requests.lock:
+                self.requests.forget(request_id)
             raise
         return request_id
 
     def wait_reply(self, request_id: int, timeout_s: float) -> Answer:
         """See `Connection.wait_reply`."""
         deadline: Deadline | None = None  # mostly it has come already
-        with self._requests.lock:
+        with self.requests.lock:
             while True:
-                answer = self._requests.take(request_id)
+                answer = self.requests.take(request_id)
                 if answer is not None:
                     return answer
                 deadline = deadline or Deadline(self._clock, timeout_s)
                 if deadline.is_over():
-                    name = self._requests.forget(request_id)
+                    name = self.requests.forget(request_id)
                     raise DeadlineExceeded(
                         f"{self.address}: no reply to {name} within {timeout_s:.3g} s"
                     )
-                self._requests.changed.wait(deadline.remaining_s())
+                self.requests.wait(deadline.remaining_s())
 
     def close(self) -> None:
         """See `Connection.close`."""
         self.lose(PeerLost(f"{self.address}: the connection was closed on this side"))
-        self._desk.leave(self, "gone")
+        self.desk.leave(self, "gone")
 
     def lose(self, loss: PeerLost | FrameRefused) -> None:
         """Wake everyone who waits; the first reason stays."""
-        with self._requests.lock:
-            self._requests.lose(loss)
+        with self.requests.lock:
+            self.requests.lose(loss)
 
-    def file(
-        self, request_id: int, message: msgspec.Struct, buffers: Sequence[Buffer]
-    ) -> None:
-        """Bring a reply home; whatever the memory of its landing, it is written here.
-
-        Raises:
-            FrameRefused: the reply cannot travel.
-        """
-        parcel = packed(message, buffers, self._desk.limits)
-        if self._requests.at_once(request_id) and self._is_taken(request_id, parcel):
-            return
-        with self._requests.lock:
-            if self._requests.is_lost:
-                return
+    def file(self, request_id: int, parcel: Parcel) -> None:
+        """Bring a reply home; whatever the memory of its landing, it is written here."""
+        with self.requests.lock:
             try:
-                if self.limits is not self._desk.limits:
+                if self.limits is not self.desk.limits:
                     parcel.require_within(self.limits, _NOT_RECEIVED)
-                found, places = self._requests.place(request_id, parcel)
+                message, places = self.requests.place(request_id, parcel)
             except FrameRefused as error:
-                self._requests.lose(FrameRefused(f"{self.address}: {error}"))
+                self.requests.lose(FrameRefused(f"{self.address}: {error}"))
                 return
-            parcel.unload(places)
-            self._requests.file(request_id, found, places)
-
-    def _is_taken(self, request_id: int, parcel: Parcel) -> bool:
-        """Whether the asker takes the reply here, and asks on in its place.
-
-        As long as it does, its waiting thread brings no newer question.
-        """
-        if not self._desk.lock.acquire(timeout=SEND_TIMEOUT_S):
-            return False
-        try:
-            with self._requests.lock:
-                at_once = self._requests.at_once(request_id)
-                if at_once is None or self._requests.is_lost:
-                    return False
-                message, _ = self._requests.place(request_id, parcel)
-            following = None if message is None else at_once(message)
-            if following is None:
-                return False
-            question = packed(following, (), self.limits)
-            self._desk.deliver(self, request_id, question, SEND_TIMEOUT_S)
-            return True
-        finally:
-            self._desk.lock.release()
-
-
-@final
-class _InProcessReply:
-    """The way back of one request."""
-
-    def __init__(self, connection: InProcessConnection, request_id: int) -> None:
-        self._connection = connection
-        self._request_id = request_id
-        self._is_given = False
-
-    def __call__(self, message: msgspec.Struct, buffers: Sequence[Buffer] = ()) -> None:
-        """See `Reply`."""
-        assert not self._is_given, f"request {self._request_id} is answered twice"
-        self._connection.file(self._request_id, message, buffers)
-        self._is_given = True
+            if places:
+                parcel.unload(places)
+            self.requests.file(request_id, message, places)

@@ -3,7 +3,8 @@
 An entry is opened before its request is sent, filled when the reply has come, and taken by
 the one who waits. A request given up is forgotten, and its late reply finds no entry.
 
-Waits for nothing; the caller holds `OpenRequests.lock` around every call.
+Waits for nothing but in `OpenRequests.wait`; the caller holds `OpenRequests.lock` around
+every call.
 """
 
 import itertools
@@ -19,7 +20,7 @@ from paceline.errors import (
     TransportError,
     UsageError,
 )
-from paceline.transport.connection import Answer, AtOnce, Landing, MessageType
+from paceline.transport.connection import Answer, Landing, MessageType
 from paceline.transport.frames import ByteArray, Header, Parcel, allocate, byte_array
 
 T = TypeVar("T")
@@ -30,7 +31,6 @@ class _Entry(msgspec.Struct):
 
     name: str
     landing: Landing | None
-    at_once: AtOnce | None
     answer: Answer | None = None
     error: Exception | None = None
 
@@ -42,19 +42,14 @@ class OpenRequests:
     def __init__(self, reply_type: MessageType) -> None:
         # Guards this object and, in a socket's connection, its receiving side.
         self.lock = threading.RLock()
-        # Notified after every change that may end somebody's wait.
-        self.changed = threading.Condition(self.lock)
+        self._changed = threading.Condition(self.lock)
+        self._num_waiting = 0  # threads
         self._decoder = msgspec.msgpack.Decoder(reply_type)
         self._entries: dict[int, _Entry] = {}  # {request id: entry}
         self._numbers = itertools.count(1)
         self._loss: TransportError | None = None
 
-    def open(
-        self,
-        message: msgspec.Struct,
-        landing: Landing | None,
-        at_once: AtOnce | None = None,
-    ) -> int:
+    def open(self, message: msgspec.Struct, landing: Landing | None) -> int:
         """Make an entry.
 
         Raises:
@@ -63,31 +58,30 @@ class OpenRequests:
         if self._loss is not None:
             self.raise_if_lost()
         request_id = next(self._numbers)
-        self._entries[request_id] = _Entry(type(message).__name__, landing, at_once)
+        self._entries[request_id] = _Entry(type(message).__name__, landing)
         return request_id
 
     def forget(self, request_id: int) -> str:
         """Give a request up; returns the name of its message."""
         return self._entries.pop(request_id).name
 
-    def at_once(self, request_id: int) -> AtOnce | None:
-        """What takes the reply where it is given; None: it is waited for."""
-        entry = self._entries.get(request_id)
-        return None if entry is None else entry.at_once
-
     def place(
         self, request_id: int, header: Header | Parcel
     ) -> tuple[msgspec.Struct | None, list[ByteArray]]:
         """Decode a reply that is coming in and say where its buffers go.
 
+        Without a message nobody wants it: it was given up, or all is lost.
+
         Raises:
             FrameRefused: the message is none of the expected ones.
         """
         entry = self._entries.get(request_id)
-        if entry is None:
+        if entry is None or self._loss is not None:
             return None, allocate(header.sizes)
         message = decode_message(self._decoder, header)
-        if entry.landing is None or not header.sizes:
+        if not header.sizes:
+            return message, []
+        if entry.landing is None:
             return message, allocate(header.sizes)
         try:
             return message, _land(entry.landing, message, header.sizes)
@@ -102,7 +96,7 @@ class OpenRequests:
         entry = self._entries.get(request_id)
         if entry is not None and message is not None:
             entry.answer = Answer(message, buffers)
-            self.changed.notify_all()
+            self.tell()
 
     def take(self, request_id: int) -> Answer | None:
         """The reply if it has come, else None.
@@ -130,7 +124,20 @@ class OpenRequests:
         """No reply will come any more; the first reason stays."""
         if self._loss is None:
             self._loss = loss
-        self.changed.notify_all()
+        self.tell()
+
+    def wait(self, timeout_s: float) -> None:
+        """Let go of the lock until there may be news, or the time is over."""
+        self._num_waiting += 1
+        try:
+            self._changed.wait(timeout_s)
+        finally:
+            self._num_waiting -= 1
+
+    def tell(self) -> None:
+        """Let all who wait look again."""
+        if self._num_waiting:
+            self._changed.notify_all()
 
     @property
     def is_lost(self) -> bool:
@@ -166,12 +173,12 @@ def _land(
     landing: Landing, message: msgspec.Struct, sizes: tuple[int, ...]
 ) -> list[ByteArray]:
     places = [byte_array(place) for place in landing(message, sizes)]
-    offered = tuple(place.nbytes for place in places)
+    offered = tuple([place.nbytes for place in places])
     if offered != sizes:
         raise UsageError(
             f"the reply {type(message).__name__} has buffers of {sizes} bytes, its "
             f"landing offers {offered}"
         )
-    if not all(place.flags.writeable for place in places):
+    if False in [place.flags.writeable for place in places]:
         raise UsageError("a landing offers memory that cannot be written")
     return places

@@ -243,7 +243,7 @@ class StreamConnection(Connection):
                         f"{self._large.why()}"
                     )
                 if self._is_polled:
-                    requests.changed.wait(deadline.remaining_s())
+                    requests.wait(deadline.remaining_s())
                     continue
                 self._is_polled = True
             self._poll(deadline)
@@ -255,7 +255,7 @@ class StreamConnection(Connection):
         with self._requests.lock:
             # The number of a closed descriptor may be another file's a moment later.
             while self._is_polled and not deadline.is_over():
-                self._requests.changed.wait(deadline.remaining_s())
+                self._requests.wait(deadline.remaining_s())
             self._reader.close()
         with self._send_lock:
             self._socket.close()
@@ -337,7 +337,7 @@ class StreamConnection(Connection):
         finally:
             with self._requests.lock:
                 self._is_polled = False
-                self._requests.changed.notify_all()
+                self._requests.tell()
                 is_worth_it = found & ~select.POLLOUT or (found and self._is_sealed)
                 if is_worth_it and not self._requests.is_lost:
                     self._receive()

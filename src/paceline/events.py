@@ -101,22 +101,23 @@ class EventLog:
         if self._path is None:
             return
         t = round(wall_time_s(), 4)
-        lines = [_line(t, event, fields) for event, fields in happenings]
+        new = [{"t": t, "event": event, **fields} for event, fields in happenings]
+        lines = _encoder.encode_lines(new)
         with self._lock:
             if self._is_closed:
                 return
             if self._began_t is None:
                 self._began_t = t
-            told = (
-                [_line(t, "EventsLost", {"number": self._untold})] if self._untold else []
-            )
+            if self._untold:
+                lost = {"t": t, "event": "EventsLost", "number": self._untold}
+                lines = _encoder.encode_lines([lost]) + lines
             try:
-                self._append(t, b"".join([*told, *lines]))
+                self._append(t, lines)
             except OSError as error:
                 if not self._untold:
                     _log.warning("events cannot be written just now: %s", error)
-                self.num_lost += len(lines)
-                self._untold += len(lines)
+                self.num_lost += len(new)
+                self._untold += len(new)
             else:
                 self._untold = 0
 
@@ -162,16 +163,8 @@ class EventLog:
         os.replace(self._path, old)
         self._open(self._path)
         self._num_moves += 1
-        told: dict[str, object] = {
-            "to": old.name,
-            "began": self._began_t,
-            "number": self._num_moves,
-        }
-        self._append(t, _line(t, "EventsMoved", told))
-
-
-def _line(t: float, event: str, fields: dict[str, object]) -> bytes:
-    return _encoder.encode({"t": t, "event": event, **fields}) + b"\n"
+        moved = {"t": t, "event": "EventsMoved", "to": old.name, "began": self._began_t}
+        self._append(t, _encoder.encode_lines([{**moved, "number": self._num_moves}]))
 
 
 def num_moves(first_line: bytes) -> int:

@@ -8,7 +8,7 @@ Waits for nothing. Any thread may call, under the lock of the service.
 
 import itertools
 import threading
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Container
 from typing import NamedTuple, final
 
@@ -98,24 +98,25 @@ class EventInbox:
     """Events that nobody has seen to yet."""
 
     def __init__(self) -> None:
-        self._events: deque[Event] = deque()
+        self._events: list[Event] = []
+        self._has_time_passed = False
         self._gathering: set[int] = set()  # threads that will see to theirs together
-
-    def __len__(self) -> int:
-        return len(self._events)
 
     def put(self, event: Event) -> bool:
         """Add an event; whether it is to be seen to now."""
-        self._events.append(event)
+        if type(event) is TimePassed:
+            self._has_time_passed = True
+        else:
+            self._events.append(event)
         return threading.get_ident() not in self._gathering
 
     def take(self) -> list[Event]:
         """All of them; time passes last, so that signs of life count first."""
-        events: list[Event] = [e for e in self._events if type(e) is not TimePassed]
-        if len(events) < len(self._events):
-            events.append(TimePassed())
-        self._events.clear()
-        return events
+        taken, self._events = self._events, []
+        if self._has_time_passed:
+            self._has_time_passed = False
+            taken.append(TimePassed())
+        return taken
 
     def drop(self, told: Container[int], connected: Container[int]) -> None:
         """Questions that were ``told`` to come again do, and who is back never went.
@@ -123,7 +124,7 @@ class EventInbox:
         That a trainer leaves is told only once, and stays.
         """
         kept = [event for event in self._events if not _is_void(event, told, connected)]
-        self._events = deque(kept)
+        self._events = kept
 
     def gather(self) -> None:
         """The calling thread has more to bring."""

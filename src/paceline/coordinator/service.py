@@ -234,7 +234,7 @@ class CoordinatorService:
 
     def _begin_work(self) -> bool:
         """Under the lock: whether the caller is the one at work from now on."""
-        if self._is_at_work or self._is_broken or not len(self._inbox):
+        if self._is_at_work or self._is_broken:
             return False
         self._is_at_work = True
         return True
@@ -263,10 +263,11 @@ class CoordinatorService:
     def _next_group(self) -> list[Event]:
         """What came meanwhile; without any the work is over."""
         with self._lock:
-            if not len(self._inbox):
+            events = self._inbox.take()
+            if not events:
                 self._is_at_work = False
                 self._idle.notify_all()
-            return self._inbox.take()
+            return events
 
     def _carry_out(self, decisions: list[Decision]) -> bool:
         """Journal what was decided and let it go out; false: it is held, for the disk."""
@@ -316,10 +317,8 @@ class CoordinatorService:
         elif isinstance(message, LauncherOrders):
             message = structs.replace(message, status=self._with_self(message.status))
         elif isinstance(message, Results) and is_kept(message):
-            results = message
-            self._run_beside(
-                lambda: answer(self._values.wait_whole(results)), "coordinator-value"
-            )
+            whole = functools.partial(self._values.wait_whole, message)
+            self._run_beside(lambda: answer(whole()), "coordinator-value")
             return
         answer(message)
 

@@ -95,7 +95,7 @@ class RunOpened(NamedTuple):
 Event = Asked | Disconnected | TimePassed | ManifestWritten | CutSought | RunOpened
 
 
-class Decision(NamedTuple):
+class Decision(msgspec.Struct, frozen=True):
     """What the journal keeps, then what the service does."""
 
     outcomes: list[AnyOutcome]

@@ -317,7 +317,7 @@ class Keeper:
 
     def is_long(self) -> bool:
         """Whether the journal has become so long that it is to be compacted."""
-        return self._journal.num_records > self._compact_above and not self._gathered
+        return not self._gathered and self._journal.num_records > self._compact_above
 
     def compact(self, durable: Durable) -> None:
         """Let the journal hold this state alone; on a full disk it goes on longer."""

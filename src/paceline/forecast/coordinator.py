@@ -69,9 +69,9 @@ class Coordinator:
 
     def _apply(self, event: Event) -> None:
         agenda = self._agenda
-        outcomes, effects = self.state.apply(event, agenda.now_s)
+        decision = self.state.apply(event, agenda.now_s)
         arrives_s = agenda.now_s + self._latency_s
-        for effect in effects:
+        for effect in decision.effects:
             if isinstance(effect, SendReply):
                 asking = self._asking.pop(effect.ticket, None)
                 if asking is not None:
@@ -80,5 +80,5 @@ class Coordinator:
             elif isinstance(effect, WriteManifest):
                 written = ManifestWritten(effect.order.cut.folder, None)
                 agenda.at(agenda.now_s + MANIFEST_S, self._apply, written)
-        if outcomes:
-            self._decided(outcomes)
+        if decision.outcomes:
+            self._decided(decision.outcomes)

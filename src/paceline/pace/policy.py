@@ -17,12 +17,12 @@ from paceline.pace_specs.presets import Grace
 
 def updates_in_rounds(pace: Pace) -> bool:
     """Whether pushes are prepared and committed together, or applied at once."""
-    return isinstance(pace, Sync | LocalSGD | DiLoCo)
+    return isinstance(pace, (Sync, LocalSGD, DiLoCo))
 
 
 def steps_locally(pace: Pace) -> bool:
     """Whether the trainer's own optimizer steps, and a push says how far it has come."""
-    return isinstance(pace, LocalSGD | DiLoCo | AsyncDiLoCo)
+    return isinstance(pace, (LocalSGD, DiLoCo, AsyncDiLoCo))
 
 
 def outer_kind(pace: Pace) -> str:
@@ -72,7 +72,7 @@ def grace_of(pace: Pace) -> Grace:
 
 def carries_over(pace: Pace) -> bool:
     """Whether a push whose round has closed without it goes into the next one."""
-    return quorum_of(pace) is not None
+    return isinstance(pace, DiLoCo) and pace.quorum is not None
 
 
 def is_in_step(pace: Pace) -> bool:
@@ -160,7 +160,7 @@ def why_not_beside(paces: Iterable[Pace]) -> str | None:
 
 def push_from(pace: Pace) -> int:
     """Stepped batches of a window from which it is pushed; its end pushes any."""
-    if isinstance(pace, LocalSGD | DiLoCo | AsyncDiLoCo):
+    if isinstance(pace, (LocalSGD, DiLoCo, AsyncDiLoCo)):
         return pace.every
     return pace.push_every if isinstance(pace, Async) else 1
 

@@ -122,7 +122,8 @@ def _look_at_questions(book: Book) -> None:
     questions = book.questions
     if questions.steps.asked:
         look_at_steps(book, questions, book.cutting, book.keeping)
-    _look_at_epoch(book)
+    if not book.durable.queue.pending:
+        _look_at_epoch(book)
     if questions.leases.asked:
         _look_at_leases(book)
     if questions.ahead.asked:
@@ -138,7 +139,7 @@ def _may_be_cut(book: Book) -> bool:
     cutting, config = book.cutting, book.config
     if cutting.open is not None or cutting.trouble is not None or cutting.is_saving:
         return True
-    if book.questions.saves.asked or cutting.is_wished():
+    if book.questions.saves.asked or (cutting.of_wishes and cutting.is_wished()):
         return True
     if not book.durable.queue.pending:
         return True
@@ -230,13 +231,13 @@ def _look_at_rounds(book: Book) -> None:
         for incarnation in committed.ticked:
             parked = book.questions.ticks.take((incarnation, part))
             if parked is not None:
-                assert isinstance(parked.message, Tick)
+                tick = parked.message
+                assert isinstance(tick, Tick)
                 saw_wait(book, book.governor, parked)
-                ticked(book, parked.message)
-                waiting.append(parked)
-        for parked in waiting:  # every task is closed before the first lease is granted
-            assert isinstance(parked.message, Tick)
-            reply_ticked(book, parked.role, parked.ticket, parked.message)
+                ticked(book, tick)
+                waiting.append((parked, tick))
+        for parked, tick in waiting:  # every task is closed before a lease is granted
+            reply_ticked(book, parked.role, parked.ticket, tick)
 
 
 def _may_close(book: Book, part: int) -> bool:

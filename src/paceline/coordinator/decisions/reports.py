@@ -10,7 +10,7 @@ snapshot at those rounds.
 Pure.
 """
 
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Mapping
 from typing import Any
 
 import msgspec
@@ -96,28 +96,28 @@ def plan_orders(
     report: ServerReport,
     *,
     open_cut: OpenCut | None,
-    fenced: Container[int],
+    fences: Mapping[int, Container[str]],
     has_marks: bool,
 ) -> tuple[Order, ...]:
     """Orders for the server that sent ``report``.
 
-    ``fenced`` are lost incarnations that it has fenced; ``has_marks``: it has sent its
-    marks after the last return.
+    ``fences`` are the servers by which each lost incarnation is fenced; ``has_marks``: it
+    has sent its marks after the last return.
     """
     if report.timeline != state.timeline:
         return (_plan_entry(state, report),)
     if not report.ready:
         return ()
     orders: list[Order] = []
-    for part, record in sorted(state.parts.items()):
-        _plan_part(record, report.parts.get(part), orders)
+    for part in sorted(state.parts):
+        _plan_part(state.parts[part], report.parts.get(part), orders)
     if state.cut is not None and report.forgotten_cut < state.cut.cut:
         orders.append(plan_forget(state.cut))
     if state.is_returning and not has_marks:
         orders.append(SendMarks())  # of open tasks only, since the others are forgotten
     if state.settling:
-        orders += _plan_fences(state, fenced)
-    is_news = state.tracked not in {0, report.tracked}
+        orders += _plan_fences(state, report.server, fences)
+    is_news = state.tracked and state.tracked != report.tracked
     if is_news and report.server == min(state.servers, default=""):
         orders.append(ConfirmTracked(number=state.tracked))
     if open_cut is not None and open_cut.awaits(report.server):
@@ -147,12 +147,14 @@ def _plan_part(record: PartRecord, stands: PartReport | None, orders: list[Order
             orders.append(order)
 
 
-def _plan_fences(state: Durable, fenced: Container[int]) -> list[Fence]:
+def _plan_fences(
+    state: Durable, server: str, fences: Mapping[int, Container[str]]
+) -> list[Fence]:
     rounds, steps = state.committed_rounds(), state.steps
     return [
         Fence(incarnation=i, keys=keys, rounds=rounds, step=steps.get(i, {}))
         for i, keys in sorted(state.settling.items())
-        if i not in fenced
+        if server not in fences.get(i, ())
     ]
 
 
@@ -220,7 +222,7 @@ def answer_servers(book: Book) -> None:
             state,
             report,
             open_cut=book.cutting.open,
-            fenced={inc for inc, seen in told.fences.items() if server in seen},
+            fences=told.fences,
             has_marks=server in told.marks,
         )
         if orders or parked.until_s <= book.now:

@@ -42,10 +42,12 @@ def tick_asked(book: Book, asker: Asker, message: Tick) -> None:
         book.deadlines.progressed(message.incarnation, message.records, book.now)
         if message.clock is not None:
             book.clocks.tell(message.incarnation, message.clock, book.durable.queue)
+        book.keeping.applied()
         ticked(book, message)
         note_speed(book, book.speeds, message)
         reply_ticked(book, asker.role, asker.ticket, message)
     elif has_ticked(book.durable, message):
+        book.keeping.applied()
         ticked(book, message)
         reply_ticked(book, asker.role, asker.ticket, message)
     elif is_in_time(book.durable, message) and may_tick(book.durable, message):
@@ -69,14 +71,10 @@ def has_ticked(state: Durable, tick: Tick) -> bool:
     Who only keeps others company does so in a round that waits for all, and in no other.
     """
     part = state.parts[tick.part]
-    is_alone = carries_over(part.plan.spec.pace)
     assert tick.round is not None, "without rounds a tick is counted as it comes"
-    is_open = tick.round > part.round
-    if not tick.is_prepared:
-        return is_alone or not is_open
-    if is_open and not is_alone:
+    if tick.round > part.round and not carries_over(part.plan.spec.pace):
         return False  # seen without looking at each trainer's last push
-    return part.counted.get(tick.incarnation, 0) >= tick.number
+    return not tick.is_prepared or part.counted.get(tick.incarnation, 0) >= tick.number
 
 
 def is_in_time(state: Durable, tick: Tick) -> bool:
@@ -101,7 +99,6 @@ def may_tick(state: Durable, tick: Tick) -> bool:
 
 def ticked(book: Book, tick: Tick) -> None:
     """A window has its effect: tasks go on, or are done."""
-    book.keeping.applied()
     if tick.refused:
         _note_refused(book, tick)
     queue, (stage, epoch, spans) = book.durable.queue, tick.window

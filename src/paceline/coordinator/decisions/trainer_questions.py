@@ -44,7 +44,6 @@ from paceline.messages.shared import (
     Done,
     Message,
     Refusal,
-    RefusalKind,
     TrainerMessage,
 )
 from paceline.messages.trainer import (
@@ -88,26 +87,18 @@ def trainer_asked(book: Book, asker: Asker, message: TrainerRequest) -> None:
 
 def is_heard(book: Book, asker: Asker, message: TrainerMessage) -> bool:
     """Whether a member asks; whoever is none, or speaks of the past, is refused here."""
-    refused = refusal_of(book, asker, message)
-    if refused is not None:
-        book.refuse(asker.ticket, *refused)
+    state = book.durable
+    if state.trainers.get(asker.role) != message.incarnation:
+        text = f"{asker.role}: incarnation {message.incarnation} is over; join again"
+        book.refuse(asker.ticket, "fenced", text)
+        return False
+    if message.timeline != state.timeline and not isinstance(message, Beat | Leave):
+        text = f"timeline {message.timeline} was left; now is {state.timeline}"
+        book.refuse(asker.ticket, "timeline", text)
         return False
     # What it told to wait for is over, unless this tells it anew.
     book.members.heard(message.incarnation, book.now).wait = None
     return True
-
-
-def refusal_of(
-    book: Book, asker: Asker, message: TrainerMessage
-) -> tuple[RefusalKind, str] | None:
-    """Why a trainer's question is not even looked at; None if it is."""
-    state = book.durable
-    if state.trainers.get(asker.role) != message.incarnation:
-        text = f"{asker.role}: incarnation {message.incarnation} is over; join again"
-        return "fenced", text
-    if message.timeline != state.timeline and not isinstance(message, Beat | Leave):
-        return "timeline", f"timeline {message.timeline} was left; now is {state.timeline}"
-    return None
 
 
 def _join(book: Book, asker: Asker, message: JoinTrainer) -> Message:

@@ -219,8 +219,7 @@ def _task_returned(outcome: o.TaskReturned, state: Durable) -> None:
     if outcome.is_carried:
         state.queue.visits[task] = state.queue.visits.get(task, 0) + 1
     if outcome.failed:
-        failures = state.queue.failures
-        failures[task] = failures.get(task, 0) + 1
+        state.queue.failures[task] = state.queue.failures.get(task, 0) + 1
 
 
 def _task_failed(outcome: o.TaskFailed, state: Durable) -> None:
@@ -249,7 +248,8 @@ def _round_committed(outcome: o.RoundCommitted, state: Durable) -> None:
     part = state.parts[outcome.part]
     part.round, state.round_records = outcome.round, outcome.records
     part.recent = [*part.recent[1 - KEPT_ROUNDS :], outcome]
-    part.counted |= {c.incarnation: c.number for c in outcome.contributions}
+    for one in outcome.contributions:
+        part.counted[one.incarnation] = one.number
     state.mid_step.difference_update(outcome.ticked)
     state.mid_step.update(outcome.mid_step)
 

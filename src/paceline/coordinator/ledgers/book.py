@@ -103,7 +103,8 @@ class Page(ABC):
     ) -> None:
         """Let a question wait; a new one of the same key takes the place of the old one."""
         until_s = self.now + PARK_S
-        self.first_due_s = min(self.first_due_s, until_s)
+        if until_s < self.first_due_s:
+            self.first_due_s = until_s
         since_s = self.now if since_s is None else since_s
         parked = Parked(asker.ticket, asker.role, message, until_s=until_s, since_s=since_s)
         waiting.park(key, parked)

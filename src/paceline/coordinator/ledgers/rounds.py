@@ -38,7 +38,6 @@ from paceline.messages.shared import Contribution
 from paceline.messages.trainer import Tick
 from paceline.pace.policy import (
     backups_of,
-    carries_over,
     grace_of,
     may_do_without,
     quorum_of,
@@ -141,7 +140,7 @@ class Rounds:
             return None
         record = state.parts[part]
         pace = record.plan.spec.pace
-        if carries_over(pace):
+        if part in self._quorums:
             if not self._may_close(part, state, now_s):
                 return None
         elif not self._is_full(part, state, needs_all=needs_all):
@@ -149,18 +148,16 @@ class Rounds:
         if not self._is_one_exchange(part, state):
             return None
         total = sum([tick.records for tick in ticks.values() if tick.is_prepared])
-        contributions = [
-            Contribution(
-                trainer,
-                tick.incarnation,
-                tick.number,
-                tick.window,
-                tick.records,
-                weigh(pace, tick.records, total),
-            )
-            for trainer, tick in sorted(ticks.items())
-            if tick.is_prepared
-        ]
+        contributions, ticked, mid_step = [], [], []
+        for trainer, tick in sorted(ticks.items()):
+            who = tick.incarnation
+            ticked.append(who)
+            if not tick.ends_step:
+                mid_step.append(who)
+            if tick.is_prepared:
+                push = (tick.number, tick.window, tick.records)
+                weight = weigh(pace, tick.records, total)
+                contributions.append(Contribution(trainer, who, *push, weight))
         del self.open[part]
         came_s = self._came_s.pop(part)
         self.meets.pop(part, None)
@@ -171,8 +168,8 @@ class Rounds:
             part,
             record.round + 1,
             tuple(contributions),
-            tuple(sorted([tick.incarnation for tick in ticks.values()])),
-            tuple(sorted([t.incarnation for t in ticks.values() if not t.ends_step])),
+            tuple(sorted(ticked)),
+            tuple(sorted(mid_step)),
             count_records() + total,
             _since_first(came_s, contributions),
         )
@@ -255,7 +252,7 @@ class Rounds:
     def _is_one_exchange(self, part: int, state: Durable) -> bool:
         ticks = self.open[part]
         names = {tick.exchange for tick in ticks.values()}
-        if not any(names):
+        if names == {0}:  # no values travel
             return True
         bringing = [
             Bringing(trainer, tick.incarnation, tick.number, tick.is_prepared)
@@ -289,9 +286,9 @@ class Rounds:
     def _is_full(self, part: int, state: Durable, *, needs_all: bool) -> bool:
         """Whether all have come, or all but those that the pace does without."""
         pace, num_holders = state.parts[part].plan.spec.pace, state.queue.num_holders()
-        spare = 0 if needs_all else backups_of(pace)
-        if len(self.open[part]) < num_holders - spare:  # seen without looking at each
-            return False
+        short = num_holders - len(self.open[part])
+        if short > 0 and (needs_all or short > backups_of(pace)):
+            return False  # seen without looking at each
         missing = len(self.missing(part, state))
         if missing and (needs_all or _is_uneven(state)):
             return False

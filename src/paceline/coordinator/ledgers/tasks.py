@@ -14,6 +14,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple, final
 
+import msgspec
+
 from paceline.coordinator.durable import Durable
 from paceline.coordinator.durable.outcomes import Resume
 from paceline.ids import NO_BATCH, TaskKey
@@ -61,8 +63,11 @@ def num_todo(state: Durable) -> int:
 
 def returned_records(state: Durable) -> int:
     """Records of returned tasks that are acknowledged: where those tasks go on."""
-    spec, queue = state.stage_spec(), state.queue
-    if spec is None or not queue.returned:
+    queue = state.queue
+    if not queue.returned:
+        return 0
+    spec = state.stage_spec()
+    if spec is None:
         return 0
     now = (queue.stage, queue.epoch)
     return sum(
@@ -135,7 +140,7 @@ class TaskProgress:
         self.records = 0
 
 
-class _Running(NamedTuple):
+class _Running(msgspec.Struct, frozen=True):
     """A lease's clock: when its time is over, and since when it runs."""
 
     due_s: float
@@ -163,11 +168,13 @@ class Deadlines:
 
     def start(self, incarnation: int, records: int, now: float) -> None:
         """A trainer goes (on) to work on at most ``records`` records."""
-        least_s = self.first_batch_s if self.is_first(incarnation) else self._floor_s
+        has_begun = incarnation in self._have_begun
+        least_s = self._floor_s if has_begun else self.first_batch_s
         allowed_s = max(min(self._limit_s * records, CEILING_S), least_s)
         due_s = now + allowed_s
         self._running[incarnation] = _Running(due_s, now)
-        self._first_due_s = min(self._first_due_s, due_s)
+        if due_s < self._first_due_s:
+            self._first_due_s = due_s
 
     def goes_on(self, incarnation: int, state: Durable, now: float) -> None:
         """A trainer goes on; what it holds is to be done in a time that runs from now."""
@@ -203,13 +210,10 @@ class Deadlines:
     ) -> None:
         if running is None or records <= 0:
             return
-        if self.is_first(incarnation):
+        if incarnation not in self._have_begun:
             self.has_begun(incarnation)
             return
-        self._measured((now - running.since_s) / records)
-
-    def _measured(self, per_record_s: float) -> None:
-        self._per_record_s.append(per_record_s)
+        self._per_record_s.append((now - running.since_s) / records)
         self._until_sorted -= 1
         if not self._until_sorted:  # the median moves slowly, sorting does not
             is_full = len(self._per_record_s) == KEPT_DURATIONS

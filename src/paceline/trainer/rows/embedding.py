@@ -8,7 +8,7 @@ Waits: for servers, in `Embedding.forward`. The thread of the user's loop calls.
 """
 
 import copy
-from typing import Any, Literal, NamedTuple, SupportsIndex, cast, final
+from typing import Any, Literal, SupportsIndex, final
 
 import torch
 from torch import nn
@@ -26,13 +26,13 @@ from paceline.trainer.rows.embedding_rows import EmbeddingRows
 class _Lookup(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, rows: torch.Tensor, places: torch.Tensor) -> torch.Tensor:  # noqa: ANN401  (torch's context)
-        ctx.places, ctx.num_rows = places, len(rows)
-        return rows.index_select(0, places.view(-1)).view(*places.shape, rows.shape[1])
+        ctx.places, ctx.num_rows = places, rows.shape[0]
+        return torch.embedding(rows, places)
 
     @staticmethod
     def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor, None]:  # noqa: ANN401  (torch's context)
         places = ctx.places.view(-1)
-        flat = gradient.reshape(len(places), gradient.shape[-1]).contiguous()
+        flat = gradient.reshape(-1, gradient.shape[-1]).contiguous()
         if torch.is_grad_enabled():  # somebody wants the gradient of a gradient
             sums = flat.new_zeros(ctx.num_rows, flat.shape[1])
             return sums.index_add(0, places, flat), None
@@ -48,7 +48,8 @@ def look_up(rows: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
     many. ``rows``: float32 ``(n, dim)``, on the CPU. ``places``: int64, any shape,
     contiguous, each in ``0..n-1``.
     """
-    return cast("torch.Tensor", _Lookup.apply(rows, places))  # type: ignore[no-untyped-call]  # torch's door
+    found: torch.Tensor = _Lookup.apply(rows, places)  # type: ignore[no-untyped-call]  # torch's door
+    return found
 
 
 Mode = Literal["sum", "mean"]
@@ -58,11 +59,6 @@ _DTYPES = {  # of ids: what an int64 can hold
     getattr(torch, name)
     for name in ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32")
 }
-
-
-class _Found(NamedTuple):
-    rows: torch.Tensor  # (distinct ids, dim); with padding one more, of zeros
-    places: torch.Tensor  # of the ids' shape: rows[places] are theirs
 
 
 @final
@@ -210,18 +206,26 @@ class Embedding(nn.Module):
             )
 
 
-@not_compiled
-def _read(
+def _find(
     table: EmbeddingRows, ids: torch.Tensor, padding: int | None, record: bool
-) -> _Found:
-    """Ask the servers for the rows of ids; back on the device of the ids."""
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Ask the servers for the rows of ids; back on the device of the ids.
+
+    ``rows`` (distinct ids, dim), with padding one more, of zeros; ``places`` of the ids'
+    shape: ``rows[places]`` are theirs.
+    """
     rows, index = table.lookup(ids, padding=padding, record=record)
     if padding is not None:
         inverse, is_real = index, ids.detach().to("cpu").reshape(-1) != padding
         index = torch.full((ids.numel(),), len(rows))
         index[is_real] = inverse
         rows = torch.cat([rows, rows.new_zeros(1, rows.shape[1])])
-    return _Found(rows.to(ids.device), index.to(ids.device).view(ids.shape))
+    if not ids.is_cpu:
+        rows, index = rows.to(ids.device), index.to(ids.device)
+    return rows, index.view(ids.shape)
+
+
+_read = not_compiled(_find)
 
 
 @not_compiled
@@ -229,8 +233,8 @@ def _look_up(
     table: EmbeddingRows, ids: torch.Tensor, padding: int | None, record: bool
 ) -> torch.Tensor:
     """The rows of ids in the ids' own places."""
-    rows, index = _read(table, ids, padding, record)
-    if rows.device.type == "cpu" and padding is None:
+    rows, index = _find(table, ids, padding, record)
+    if rows.is_cpu and padding is None:
         return look_up(rows, index)
     last = None if padding is None else len(rows) - 1
     return functional.embedding(index, rows, padding_idx=last)

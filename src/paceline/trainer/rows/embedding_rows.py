@@ -108,7 +108,7 @@ class EmbeddingRows:
             values.register_post_accumulate_grad_hook(  # type: ignore[no-untyped-call]  # torch's door
                 lambda leaf: self._record(route, leaf)
             )
-        return found.values, torch.from_numpy(np.ascontiguousarray(found.inverse))
+        return found.values, torch.from_numpy(found.inverse)
 
     def foresee(self, ahead: int) -> Expected | None:
         """What the batch behind ``ahead`` others will look up, if it is like the last one.
@@ -145,11 +145,12 @@ class EmbeddingRows:
 
     def take(self) -> Sequence[RowGradient]:
         """The gradients recorded since the last call; they are not shown any more."""
+        if not self._recorded:
+            return ()
         recorded, self._recorded = self._recorded, []
-        if recorded:
-            gone = {id(entry.shown) for entry in recorded}
-            for params in self._shows:
-                params[:] = [tensor for tensor in params if id(tensor) not in gone]
+        gone = {id(entry.shown) for entry in recorded}
+        for params in self._shows:
+            params[:] = [tensor for tensor in params if id(tensor) not in gone]
         return [
             RowGradient(route, shown.grad)
             for route, shown in recorded

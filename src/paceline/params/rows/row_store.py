@@ -25,7 +25,7 @@ from paceline.errors import UsageError
 from paceline.messages.shared import TableSpec
 from paceline.params.rows import compiled
 from paceline.params.rows.combining import Array
-from paceline.params.rows.compiled import Float32s, Int64s
+from paceline.params.rows.compiled import Float32s, Int64s, empty_rows
 from paceline.params.rows.id_map import empty_cells
 from paceline.params.rows.initial import fill_initial, init_key
 from paceline.params.rows.optimizers import (
@@ -221,7 +221,7 @@ class RowStore:
         self._firsts = {slot: number * room for number, slot in enumerate(begun)}
 
         def moved(column: Array) -> Array:
-            made = np.empty((len(begun) * room, *column.shape[1:]), column.dtype)
+            made = empty_rows((len(begun) * room, *column.shape[1:]), column.dtype)
             for slot, first in begun.items():
                 came = column[first : first + self.counts[slot]]
                 made[self._firsts[slot] :][: len(came)] = came

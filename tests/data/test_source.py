@@ -1,6 +1,6 @@
 """Any map-style data becomes batches; different data has different fingerprints."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from types import SimpleNamespace
 
 import numpy as np
@@ -246,3 +246,21 @@ def test_a_missing_number_in_a_hugging_face_data_set_is_named() -> None:
 def test_a_hugging_face_data_set_with_a_collate_function_gives_items() -> None:
     opened = open_source(Columns({"id": "int64"}, {"id": [0, 1, 2, 3]}), collate_fn=list)
     assert opened.batch(PICKED) == [{"id": 3}, {"id": 0}, {"id": 3}]
+
+
+@pytest.mark.parametrize("names", [(), ("ids", "labels")])
+def test_a_glance_has_the_tensors_of_a_batch(names: tuple[str, ...]) -> None:
+    found = TensorSource((torch.arange(8), torch.ones(8, 2)), names=names)
+    records = np.array([5, 1])
+    glance, batch = found.glance(records), found.batch(records)
+    assert isinstance(glance, Mapping)
+    assert [*glance] == [*(names or range(2))]
+    for name, tensor in glance.items():
+        assert torch.equal(tensor, batch[name])
+    assert glance.get("no tensor") is None
+
+
+def test_a_tensor_that_cannot_be_gathered_is_in_no_glance() -> None:
+    glance = TensorSource((torch.arange(8),)).glance(np.array([5, 8]))
+    assert isinstance(glance, Mapping)
+    assert glance.get(0) is None

@@ -8,7 +8,7 @@ Pure as far as the user's data set is; called by the trainer's own thread only.
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal, final
 
 import numpy as np
@@ -49,6 +49,10 @@ class Source(ABC):
     @abstractmethod
     def batch(self, records: Records) -> Any:  # noqa: ANN401  (what the user's loop takes)
         """One batch of the records at these indices (int64, 1-D), in this order."""
+
+    def glance(self, records: Records) -> Any:  # noqa: ANN401  (as `batch`)
+        """The same before its turn, for who looks at little of it."""
+        return self.batch(records)
 
     @abstractmethod
     def fingerprint(self) -> str:
@@ -107,6 +111,32 @@ class ItemSource(Source):
 
 
 @final
+class Glance(Mapping[object, torch.Tensor]):
+    """A batch of tensors of which each is gathered when somebody asks for it.
+
+    ``tensors``: by name or number. One that cannot be gathered is not there.
+    """
+
+    def __init__(self, tensors: Mapping[object, torch.Tensor], index: torch.Tensor) -> None:
+        self._tensors, self._index = tensors, index
+        self._found: dict[object, torch.Tensor] = {}
+
+    def __getitem__(self, name: object) -> torch.Tensor:
+        if name not in self._found:
+            try:
+                self._found[name] = _gather(self._tensors[name], self._index)
+            except (IndexError, RuntimeError) as error:  # raised when the batch is read
+                raise KeyError(name) from error
+        return self._found[name]
+
+    def __iter__(self) -> Iterator[object]:
+        return iter(self._tensors)
+
+    def __len__(self) -> int:
+        return len(self._tensors)
+
+
+@final
 class TensorSource(Source):
     """Tensors whose first dimension is the record: batches are gathered by index.
 
@@ -128,6 +158,7 @@ class TensorSource(Source):
     ) -> None:
         self._tensors = tuple(tensor.detach() for tensor in tensors)
         self._bare, self._names = bare, tuple(names)
+        self._by_name = dict(zip(names or range(len(tensors)), self._tensors, strict=True))
         if any(tensor.layout != torch.strided for tensor in self._tensors):
             raise UsageError(
                 "batches: a sparse tensor cannot be read by records; give the dense one "
@@ -152,8 +183,15 @@ class TensorSource(Source):
         index = torch.from_numpy(records)
         if self._bare:
             return _gather(self._tensors[0], index)
-        found = tuple(_gather(tensor, index) for tensor in self._tensors)
+        found = tuple([_gather(tensor, index) for tensor in self._tensors])
         return dict(zip(self._names, found, strict=True)) if self._names else found
+
+    def glance(self, records: Records) -> torch.Tensor | Glance:
+        """The same, of which tensors are gathered as they are asked for."""
+        index = torch.from_numpy(records)
+        if self._bare:
+            return _gather(self._tensors[0], index)
+        return Glance(self._by_name, index)
 
     def fingerprint(self) -> str:
         """Number of records, shape and dtype of each, and a hash of the bytes.

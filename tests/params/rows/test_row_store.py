@@ -126,3 +126,13 @@ def test_a_store_has_all_its_slots_before_its_first_row() -> None:
     together[3].gather(np.arange(1), create=True)
     with pytest.raises(AssertionError, match="before there are rows"):
         store.add(9)
+
+
+def test_rows_begin_where_a_line_of_the_cache_does() -> None:
+    store = RowStore(TableSpec("user", 16, Adam(), Uniform(0.1)), 5)
+    store.add(3)
+    for ids in (IDS[3][:9], IDS[3]):  # what is there moves for more
+        out = np.empty((len(ids), 16), np.float32)
+        store.gather_into([3], [0, len(ids)], ids, create=True, out=out)
+        for column in (store.values, *store.state.values()):
+            assert column.ctypes.data % 64 == 0

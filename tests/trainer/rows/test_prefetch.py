@@ -135,6 +135,22 @@ def test_foreseen_rows_are_those_that_a_lookup_would_have_found(pace: Pace) -> N
         torch.testing.assert_close(mine, theirs, rtol=0, atol=0)
 
 
+def test_of_tensors_the_ids_alone_are_gathered_ahead(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    gathered: list[torch.dtype] = []
+
+    def gather(tensor: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
+        gathered.append(tensor.dtype)
+        return tensor.index_select(0, index)
+
+    monkeypatch.setattr("paceline.data.source._gather", gather)
+    with FakeJob(servers=1, pace=Async()).session() as session:
+        train(session)
+    assert gathered.count(LABELS.dtype) == 6, "each batch at its turn"
+    assert gathered.count(IDS.dtype) == 10, "and of every one but a task's first before it"
+
+
 def train_on_changed(session: Session, *, in_place: bool) -> Scorer:
     """As `train`, on ids that the script changes before it looks them up."""
     model, optimizer = share_scorer(session)

@@ -51,7 +51,7 @@ def unique_ids(ids: Int64s) -> tuple[Int64s, Int64s]:
 def distinct_ids(ids: Int64s, table_key: int, positions: Int64s) -> Distinct:
     """Find the distinct ids, in the order of their slots' positions, a permutation."""
     seen, inverse = unique_ids(ids)
-    distinct, places = np.empty_like(seen), np.empty(len(seen), np.int32)
+    distinct, places = np.empty(len(seen), np.int64), np.empty(len(seen), np.int32)
     counts = np.zeros(len(positions), np.int64)
     group = compiled.distinct_kernels.group_by_position
     group(seen, np.uint64(table_key), positions, places, counts, distinct, inverse)

@@ -25,7 +25,7 @@ from paceline.errors import UsageError
 from paceline.messages.shared import TableSpec
 from paceline.params.rows import compiled
 from paceline.params.rows.combining import Array
-from paceline.params.rows.compiled import Float32s, Int64s
+from paceline.params.rows.compiled import Float32s, Int64s, empty_rows
 from paceline.params.rows.id_map import empty_cells
 from paceline.params.rows.initial import fill_initial, init_key
 from paceline.params.rows.optimizers import (
@@ -66,7 +66,7 @@ class RowStore:
         self.widths = state_widths(self.optimizer, spec.dim)
         self.state = {n: np.empty((0, wide), np.float32) for n, wide in self.widths.items()}
         # Ids that were read last, and their rows: mostly they are what changes next.
-        self._read: tuple[Int64s, Int64s] = (self._known, self._known)
+        self._read: tuple[bytes, Int64s] = (b"", self._known)
 
     def add(self, slot: int) -> None:
         """Have another slot, which has no rows."""
@@ -99,12 +99,12 @@ class RowStore:
         require_shape(self.spec, "out", out, len(ids), self.spec.dim)
         rows = np.empty(len(ids), np.int64)
         if not compiled.kernels.read(self._cells, ids, self.values, out, rows):
-            self._read = ids.copy(), rows
+            self._read = ids.tobytes(), rows
             return
         if create:
             rows = self._make_rows(slots, ends, ids)  # which may move the values
             compiled.kernels.gather(self.values, rows, out)
-            self._read = ids.copy(), rows
+            self._read = ids.tobytes(), rows
             return
         unseen = np.flatnonzero(rows < 0)
         initial = np.empty((len(unseen), self.spec.dim), np.float32)
@@ -122,11 +122,11 @@ class RowStore:
     ) -> None:
         """See `RowTable.apply`."""
         require_shape(self.spec, "gradients", gradients, len(ids), self.spec.dim)
-        numbers = [self.count_step(slot) for slot in slots] if self._counts_steps else [0]
+        numbers = self.count_steps(slots) if self._counts_steps else [0]
         if not len(ids):
             return
         known, rows = self._read
-        if len(ids) != len(known) or not (ids == known).all():
+        if ids.tobytes() != known:
             found = self.find_all(ids)
             rows = self._make_rows(slots, ends, ids) if found is None else found
         if self.snapshots:
@@ -138,10 +138,12 @@ class RowStore:
             if start < stop:  # loaded as of other moments
                 self.step(rows[start:stop], gradients[start:stop], number, rate, optimizer)
 
-    def count_step(self, slot: int) -> int:
-        """A step of the table begins, in a slot: which one it is, from 1."""
-        self.steps[slot] += 1
-        return self.steps[slot]
+    def count_steps(self, slots: Sequence[int]) -> list[int]:
+        """A step of the table begins in slots: which one it is in each, from 1."""
+        steps = self.steps
+        for slot in slots:
+            steps[slot] += 1
+        return [steps[slot] for slot in slots]
 
     def step(
         self,
@@ -219,7 +221,7 @@ class RowStore:
         self._firsts = {slot: number * room for number, slot in enumerate(begun)}
 
         def moved(column: Array) -> Array:
-            made = np.empty((len(begun) * room, *column.shape[1:]), column.dtype)
+            made = empty_rows((len(begun) * room, *column.shape[1:]), column.dtype)
             for slot, first in begun.items():
                 came = column[first : first + self.counts[slot]]
                 made[self._firsts[slot] :][: len(came)] = came
@@ -231,7 +233,7 @@ class RowStore:
         rows = self._cells[:, 1]
         known = np.flatnonzero(rows >= 0)
         rows[known] += rows[known] // max(1, self._room) * (room - self._room)
-        self._room, self._read = room, (self._known[:0], self._known[:0])
+        self._room, self._read = room, (b"", self._known[:0])
 
 
 def require_shape(spec: TableSpec, name: str, array: Array, *expected: int) -> None:

@@ -145,7 +145,7 @@ class RowTable(SlotTable):
 
     def count_step(self) -> int:
         """A step of the table begins: which one it is, from 1. One call at a time."""
-        return self.store.count_step(self._slot)
+        return self.store.count_steps((self._slot,))[0]
 
     def lacks(self, ids: Int64s) -> bool:
         """Whether the row of any of these ids is not made yet."""

@@ -73,6 +73,12 @@ class TaskReader:
         wanted = [self._wanted(key, number) for number in range(batch, stop)]
         return self._pool.wait_batch(wanted)
 
+    def read_ahead(self, found: Batch) -> Any:  # noqa: ANN401  (the user's data)
+        """One batch before its turn: all of it where it is kept, else what is asked for."""
+        if self.ahead == "again":
+            return self._source.glance(self._records_of(*found))
+        return self.read(found)
+
     def follow(self, agreed: StageSpec) -> None:
         """The job has the stage shuffled in this way."""
         self._spec = agreed
@@ -173,7 +179,7 @@ def begin_loop(
         raise
     assert protocol.stage is not None
     reader.follow(protocol.stage)
-    carrier.outlook.begin(reader.read, reader.ahead)
+    carrier.outlook.begin(reader.read, reader.read_ahead, reader.ahead)
     carrier.steps = Steps(protocol.stage)
 
 

@@ -1,14 +1,14 @@
 """`Embedding`: rows without a limit, held on the servers.
 
 The module itself holds no parameter. A forward asks the servers for the distinct rows of
-the batch and makes them a leaf of autograd's graph; a backward leaves the leaf's gradient
-for the next step of the shared optimizer.
+the batch and is a node of autograd's graph that nothing lies behind; a backward through it
+leaves the rows' gradient for the next step of the shared optimizer.
 
 Waits: for servers, in `Embedding.forward`. The thread of the user's loop calls.
 """
 
 import copy
-from typing import Any, Literal, NamedTuple, SupportsIndex, cast, final
+from typing import Any, Final, Literal, SupportsIndex, final
 
 import torch
 from torch import nn
@@ -19,36 +19,56 @@ from paceline.errors import UsageError
 from paceline.messages.shared import TableSpec
 from paceline.params.rows import sum_duplicates
 from paceline.torch_compiler import not_compiled
-from paceline.trainer.rows.embedding_rows import EmbeddingRows
+from paceline.trainer.rows.embedding_rows import EmbeddingRows, Found
+
+# A node of the graph has an input with a gradient. Rows are no leaf of it: that and a hook
+# there would cost more than the node.
+_ANCHOR: Final = torch.empty(0, device="cpu", requires_grad=True)
+
+
+@final
+class _Rows(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, _: torch.Tensor, found: Found) -> torch.Tensor:  # noqa: ANN401  (torch's context)
+        ctx.record = found.record
+        ctx.set_materialize_grads(False)
+        return found.rows
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor | None) -> tuple[None, None]:  # noqa: ANN401  (torch's context)
+        if gradient is not None:
+            ctx.record(gradient)
+        return None, None
 
 
 @final
 class _Lookup(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, rows: torch.Tensor, places: torch.Tensor) -> torch.Tensor:  # noqa: ANN401  (torch's context)
-        ctx.places, ctx.num_rows = places, len(rows)
-        return rows.index_select(0, places.view(-1)).view(*places.shape, rows.shape[1])
+    def forward(ctx: Any, _: torch.Tensor, found: Found) -> torch.Tensor:  # noqa: ANN401  (torch's context)
+        ctx.found = found
+        return torch.embedding(found.rows, found.places)
 
     @staticmethod
-    def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor, None]:  # noqa: ANN401  (torch's context)
-        places = ctx.places.view(-1)
-        flat = gradient.reshape(len(places), gradient.shape[-1]).contiguous()
-        if torch.is_grad_enabled():  # somebody wants the gradient of a gradient
-            sums = flat.new_zeros(ctx.num_rows, flat.shape[1])
-            return sums.index_add(0, places, flat), None
-        return torch.from_numpy(
-            sum_duplicates(places.numpy(), flat.numpy(), ctx.num_rows)
-        ), None
+    def backward(ctx: Any, gradient: torch.Tensor) -> tuple[None, None]:  # noqa: ANN401  (torch's context)
+        rows, places, record = ctx.found
+        num_rows, dim = rows.shape
+        flat = gradient.detach().reshape(-1, dim).contiguous().numpy()
+        sums = sum_duplicates(places.view(-1).numpy(), flat, num_rows)
+        record(torch.from_numpy(sums))
+        return None, None
 
 
-def look_up(rows: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
+def look_up(found: Found) -> torch.Tensor:
     """``rows[places]``: float32 ``(*places.shape, dim)``, as torch's own, to the bit.
 
-    The way back is several times as fast, since it is told that rows are few and places
-    many. ``rows``: float32 ``(n, dim)``, on the CPU. ``places``: int64, any shape,
-    contiguous, each in ``0..n-1``.
+    Each backward records the gradient of the rows. It is several times as fast as torch's,
+    since it is told that rows are few and places many. Rows lie on the CPU; places have any
+    shape, and are contiguous.
     """
-    return cast("torch.Tensor", _Lookup.apply(rows, places))  # type: ignore[no-untyped-call]  # torch's door
+    if found.record is None:
+        return torch.embedding(found.rows, found.places)
+    values: torch.Tensor = _Lookup.apply(_ANCHOR, found)  # type: ignore[no-untyped-call]  # torch's door
+    return values
 
 
 Mode = Literal["sum", "mean"]
@@ -58,11 +78,6 @@ _DTYPES = {  # of ids: what an int64 can hold
     getattr(torch, name)
     for name in ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32")
 }
-
-
-class _Found(NamedTuple):
-    rows: torch.Tensor  # (distinct ids, dim); with padding one more, of zeros
-    places: torch.Tensor  # of the ids' shape: rows[places] are theirs
 
 
 @final
@@ -213,15 +228,9 @@ class Embedding(nn.Module):
 @not_compiled
 def _read(
     table: EmbeddingRows, ids: torch.Tensor, padding: int | None, record: bool
-) -> _Found:
-    """Ask the servers for the rows of ids; back on the device of the ids."""
-    rows, index = table.lookup(ids, padding=padding, record=record)
-    if padding is not None:
-        inverse, is_real = index, ids.detach().to("cpu").reshape(-1) != padding
-        index = torch.full((ids.numel(),), len(rows))
-        index[is_real] = inverse
-        rows = torch.cat([rows, rows.new_zeros(1, rows.shape[1])])
-    return _Found(rows.to(ids.device), index.to(ids.device).view(ids.shape))
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Ask the servers for the rows of ids; see `_placed`."""
+    return _placed(table.lookup(ids, padding=padding, record=record), ids, padding)
 
 
 @not_compiled
@@ -229,8 +238,27 @@ def _look_up(
     table: EmbeddingRows, ids: torch.Tensor, padding: int | None, record: bool
 ) -> torch.Tensor:
     """The rows of ids in the ids' own places."""
-    rows, index = _read(table, ids, padding, record)
-    if rows.device.type == "cpu" and padding is None:
-        return look_up(rows, index)
+    found = table.lookup(ids, padding=padding, record=record)
+    if padding is None and ids.is_cpu:
+        return look_up(found)
+    rows, index = _placed(found, ids, padding)
     last = None if padding is None else len(rows) - 1
     return functional.embedding(index, rows, padding_idx=last)
+
+
+def _placed(
+    found: Found, ids: torch.Tensor, padding: int | None
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Rows in the graph, and for each id which of them is its own, on the ids' device.
+
+    With padding there is one row more, of zeros.
+    """
+    rows, index, record = found
+    if record is not None:
+        rows = _Rows.apply(_ANCHOR, found)  # type: ignore[no-untyped-call]  # torch's door
+    if padding is not None:
+        inverse, is_real = index, ids.detach().to("cpu").reshape(-1) != padding
+        index = torch.full((ids.numel(),), len(rows))
+        index[is_real] = inverse
+        rows = torch.cat([rows, rows.new_zeros(1, rows.shape[1])])
+    return rows.to(ids.device), index.to(ids.device).view(ids.shape)

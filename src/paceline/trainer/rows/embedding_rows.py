@@ -7,7 +7,8 @@ all) finds those of rows as well, and changes or drops what the step will push.
 Called by the user's thread; gradients come from autograd's.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NamedTuple, Protocol, final
 
 import numpy as np
@@ -33,6 +34,18 @@ class RowReader(Protocol):
     @property
     def outlook(self) -> Prefetcher:
         """What is known of the batches around this moment."""
+
+
+Record = Callable[[torch.Tensor], None]
+"""Leaves a gradient of rows, float32 (distinct ids, dim), for the next step."""
+
+
+class Found(NamedTuple):
+    """Rows of ids: ``rows[places]`` are theirs."""
+
+    rows: torch.Tensor  # float32 (distinct ids, dim)
+    places: torch.Tensor  # int64, of the ids' shape; those of a table with padding (n,)
+    record: Record | None  # None: they are only read
 
 
 class Expected(NamedTuple):
@@ -84,15 +97,11 @@ class EmbeddingRows:
         if not any(params is shown for shown in self._shows):
             self._shows.append(params)
 
-    def lookup(
-        self, ids: torch.Tensor, *, padding: int | None, record: bool
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        """The rows of ids, of any shape and device, as a leaf of autograd's graph.
+    def lookup(self, ids: torch.Tensor, *, padding: int | None, record: bool) -> Found:
+        """The rows of ids, of any shape and device.
 
-        With ``record`` unseen rows are made, and a backward through the leaf leaves its
-        gradient for the next step; otherwise they are only read. ``values``, float32
-        ``(distinct ids, dim)``, and ``inverse``, int64 (n,), n without the padding:
-        ``values[inverse]`` are the rows of ``ids``, in their order.
+        With ``record`` unseen rows are made, and gradients of them can be left for the next
+        step; otherwise they are only read.
         """
         flat = _flat(ids, padding)
         found = self._take_expected(flat) if record else None
@@ -102,13 +111,11 @@ class EmbeddingRows:
             if record:
                 place = find_ids(self._reader.outlook.current, ids)
                 self._habit = None if place is None else _Habit(place, padding)
-        if record:
-            values, route = found.values, found.route
-            values.requires_grad_()
-            values.register_post_accumulate_grad_hook(  # type: ignore[no-untyped-call]  # torch's door
-                lambda leaf: self._record(route, leaf)
-            )
-        return found.values, torch.from_numpy(np.ascontiguousarray(found.inverse))
+        places = torch.from_numpy(found.inverse)
+        if padding is None:
+            places = places.view(ids.shape)
+        keep = partial(self._record, found.route) if record else None
+        return Found(found.values, places, keep)
 
     def foresee(self, ahead: int) -> Expected | None:
         """What the batch behind ``ahead`` others will look up, if it is like the last one.
@@ -145,11 +152,12 @@ class EmbeddingRows:
 
     def take(self) -> Sequence[RowGradient]:
         """The gradients recorded since the last call; they are not shown any more."""
+        if not self._recorded:
+            return ()
         recorded, self._recorded = self._recorded, []
-        if recorded:
-            gone = {id(entry.shown) for entry in recorded}
-            for params in self._shows:
-                params[:] = [tensor for tensor in params if id(tensor) not in gone]
+        gone = {id(entry.shown) for entry in recorded}
+        for params in self._shows:
+            params[:] = [tensor for tensor in params if id(tensor) not in gone]
         return [
             RowGradient(route, shown.grad)
             for route, shown in recorded
@@ -166,9 +174,8 @@ class EmbeddingRows:
             entry.shown.grad for entry in self._recorded if entry.shown.grad is not None
         ]
 
-    def _record(self, route: Route, leaf: torch.Tensor) -> None:
-        gradient, leaf.grad = leaf.grad, None  # a second backward brings only its own
-        if gradient is not None and len(route.ids):
+    def _record(self, route: Route, gradient: torch.Tensor) -> None:
+        if len(route.ids):
             shown = gradient.detach().contiguous()
             # The same memory. A view would hold what holds it, and never be freed.
             shown.grad = shown.detach()

@@ -52,17 +52,18 @@ class Prefetcher:
         self.epoch = 0  # of that batch, or of the last one of a loop before
         self.keeps = False  # what is read ahead is not read again
         self._read: Read | None = None
-        self._reads_ahead: ReadAhead = "never"
+        self._read_ahead: Read | None = None  # None where a data set could tell
         self._ahead: dict[Batch, _Read] = {}  # the one that comes first is the first
 
-    def begin(self, read: Read, ahead: ReadAhead) -> None:
-        """A loop is open; ``read`` reads its batches, and ahead of their turn so."""
+    def begin(self, read: Read, read_ahead: Read, ahead: ReadAhead) -> None:
+        """A loop is open; ``read`` reads its batches, ``read_ahead`` before their turn."""
         self.end()
-        self._read, self._reads_ahead, self.keeps = read, ahead, ahead == "kept"
+        self._read, self.keeps = read, ahead == "kept"
+        self._read_ahead = None if ahead == "never" else read_ahead
 
     def end(self) -> None:
         """The loop is over, or all that it had begun is void."""
-        self._read = self.current = None
+        self._read = self._read_ahead = self.current = None
         self.keeps = False
         self._ahead = {}
 
@@ -76,18 +77,17 @@ class Prefetcher:
 
         None of a data set that could tell; see `paceline.data.source.read_ahead_of`.
         """
-        if self._read is not None and self._reads_ahead != "never":
-            self._ahead = {
-                batch: self._ahead.get(batch) or _try(self._read, batch) for batch in coming
-            }
+        if (read := self._read_ahead) is not None:
+            known = self._ahead
+            self._ahead = {one: known.get(one) or _try(read, one) for one in coming}
 
     def take(self, batch: Batch) -> Any:  # noqa: ANN401  (the user's data)
         """The data of a batch that is delivered now; a data set's errors pass through."""
         assert self._read is not None
         self.current = None
         found = self._ahead.pop(batch, None)
-        if found is None or self._reads_ahead == "again":
-            found = _try(self._read, batch)
+        if found is None or not self.keeps:
+            found = _Read(self._read(batch), None)
         if found.error is not None:
             raise found.error
         self.current, self.epoch = found.data, batch.key.epoch
@@ -124,16 +124,17 @@ def ids_at(batch: Any, place: IdsPlace) -> torch.Tensor | None:  # noqa: ANN401 
     """The ids that lie there in another batch, None if that looks different."""
     found = batch
     for step in place.path:
-        if isinstance(step, str):
-            found = found.get(step) if isinstance(found, Mapping) else None
+        if isinstance(found, Mapping):  # of a `Glance` also by number
+            found = found.get(step)
+        elif isinstance(step, int) and isinstance(found, list | tuple):
+            found = found[step] if step < len(found) else None
         else:
-            is_long_enough = isinstance(found, list | tuple) and step < len(found)
-            found = found[step] if is_long_enough else None
-    if not isinstance(found, torch.Tensor) or found.device.type != "cpu":
+            return None
+    if not isinstance(found, torch.Tensor) or not found.is_cpu or found.ndim == 0:
         return None
-    if found.ndim == 0 or found.shape[1:] != place.tail or not found.is_contiguous():
+    if found.shape[1:] != place.tail or not found.is_contiguous():
         return None
-    shape = (len(found), *place.shape)
+    shape = (found.shape[0], *place.shape)
     return found.as_strided(shape, place.strides, found.storage_offset() + place.offset)
 
 

@@ -169,10 +169,7 @@ class WantedRows(NamedTuple):
 Requests = dict[tuple[str, int], Payload]  # {(server, part): question}
 
 
-class _Piece(NamedTuple):
-    slots: RowSlots
-    ids: Int64s
-    place: Float32s
+_Piece = tuple[RowSlots, Int64s, Float32s]  # what is asked for, and where it lands
 
 
 def row_requests(
@@ -186,7 +183,7 @@ def row_requests(
     for route, values in wanted:
         rows = values.numpy()
         for server, start, stop, slots in route.pieces:
-            piece = _Piece(slots, route.ids[start:stop], rows[start:stop])
+            piece = slots, route.ids[start:stop], rows[start:stop]
             pieces.setdefault(server, []).append(piece)
     return {
         (server, part): _request(part, found, create, codec)
@@ -195,37 +192,32 @@ def row_requests(
 
 
 def _request(part: int, pieces: list[_Piece], create: bool, codec: Codec | None) -> Payload:
-    message = PullRows(
-        incarnation=0,
-        timeline=0,
-        part=part,
-        rows=tuple(piece.slots for piece in pieces),
-        create=create,
-    )
-    places: Sequence[WritableBuffer] = [piece.place for piece in pieces]
-    sizes = [piece.place.nbytes for piece in pieces]
+    slots, ids, rows = zip(*pieces, strict=True)
+    message = PullRows(incarnation=0, timeline=0, part=part, rows=slots, create=create)
+    places: Sequence[WritableBuffer] = rows
     landed: Callable[[Message], Message] | None = None
-    if codec is not None:
-        sizes = [codec.coded_row_bytes(*piece.place.shape) for piece in pieces]
-        places, landed = _decoding(codec, pieces, sizes)
+    if codec is None:
+        sizes = [place.nbytes for place in rows]
+    else:
+        sizes = [codec.coded_row_bytes(*place.shape) for place in rows]
+        places, landed = _decoding(codec, rows, sizes)
 
     def land(reply: msgspec.Struct, _: Sequence[int]) -> Sequence[WritableBuffer]:
         return places if isinstance(reply, PulledRows) else []
 
-    ids = [piece.ids for piece in pieces]
     return Payload(message, ids, land, sizes, landed=landed)
 
 
 def _decoding(
-    codec: Codec, pieces: list[_Piece], sizes: Sequence[int]
+    codec: Codec, places: Sequence[Float32s], sizes: Sequence[int]
 ) -> tuple[list[ByteArray], Callable[[Message], Message]]:
     """Where coded rows land, and what brings them home when all are there."""
     coded: list[ByteArray] = [np.empty(size, np.uint8) for size in sizes]
 
     def landed(reply: Message) -> Message:
         if isinstance(reply, PulledRows):
-            for piece, came in zip(pieces, coded, strict=True):
-                codec.decode_rows(came, piece.place)
+            for place, came in zip(places, coded, strict=True):
+                codec.decode_rows(came, place)
         return reply
 
     return coded, landed

@@ -315,8 +315,11 @@ def _add_rows(
                 if loaded.rule == "replace":
                     slots = msgspec.structs.replace(slots, replaces=True)
                 rows.append(slots)
+                here = loaded.gradient[piece.start : piece.stop]
                 buffers.append(loaded.route.ids[piece.start : piece.stop])
-                buffers.append(_coded(coding, loaded.gradient[piece.start : piece.stop]))
+                buffers.append(
+                    here.detach().numpy() if coding is None else coding.code_rows(here)
+                )
     return rows
 
 

@@ -15,7 +15,7 @@ without rows needs none of it.
 from typing import TYPE_CHECKING
 
 from paceline.lazy_names import loader
-from paceline.params.rows.compiled.arrays import Float32s, Int64s
+from paceline.params.rows.compiled.arrays import Float32s, Int64s, empty_rows
 from paceline.params.rows.compiled.loading import load_loops
 
 if TYPE_CHECKING:

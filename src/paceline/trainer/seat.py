@@ -250,7 +250,7 @@ class Alone(MemberSeat):
         carrier, protocol, numbers = self._carrier, self._carrier.protocol, self.numbers
         if not protocol.must_join and (self._lookahead or not carrier.steps.is_told):
             self._check_step(parts)
-        if changed := changed_by_script({part: numbers[part] for part in parts}):
+        if changed := changed_by_script(numbers, parts):
             self._changes.send(changed)
         carrier.step_all(parts, scaled=scaled)
         for part in parts:

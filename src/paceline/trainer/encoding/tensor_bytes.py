@@ -6,10 +6,10 @@ Pure; any thread may call.
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from operator import attrgetter
-from typing import Final, NamedTuple, final
+from typing import Final, final
 
+import msgspec
 import torch
-from torch._utils import _flatten_dense_tensors
 
 from paceline.messages.shared import Block
 from paceline.params.sparse import Int64s
@@ -21,17 +21,20 @@ _BESIDE: Final = attrgetter("beside")
 _COUNT: Final = torch.Tensor.numel
 _IS_CONTIGUOUS: Final = torch.Tensor.is_contiguous
 _IS_CPU: Final = attrgetter("is_cpu")
-_IS_IN_GRAPH: Final = attrgetter("requires_grad")
-_LAYOUT: Final = attrgetter("layout")
+_KIND: Final = attrgetter("requires_grad", "layout")
 _PLACE: Final = torch.Tensor.data_ptr
 
 
 def byte_array(tensor: torch.Tensor) -> ByteArray:
     """The bytes of a contiguous CPU tensor: the same memory, flat."""
     assert tensor.is_contiguous()
+    # Each call of torch that is left out is a microsecond or two of a step.
+    if tensor.requires_grad:
+        tensor = tensor.detach()
+    if tensor.dim() != 1:
+        tensor = tensor.view(-1)
     # Bytes, not elements: NumPy has no bfloat16.
-    flat = tensor.detach().view(-1)
-    array: ByteArray = flat.view(torch.uint8).numpy()
+    array: ByteArray = tensor.view(torch.uint8).numpy()
     return array
 
 
@@ -46,9 +49,8 @@ def plain(tensor: torch.Tensor) -> torch.Tensor:
 
 def are_plain(tensors: Collection[torch.Tensor]) -> bool:
     """Whether `plain` would say the same of all of them, which takes longer to find out."""
-    if any(map(_IS_IN_GRAPH, tensors)) or not {*map(_LAYOUT, tensors)} <= {torch.strided}:
-        return False
-    return all(map(_IS_CONTIGUOUS, tensors))
+    is_strided = {*map(_KIND, tensors)} <= {(False, torch.strided)}
+    return is_strided and all(map(_IS_CONTIGUOUS, tensors))
 
 
 def on_cpu(tensor: torch.Tensor) -> torch.Tensor:
@@ -64,7 +66,7 @@ Stretch = tuple[ByteArray, int, int]
 """Bytes that lie in memory which others may share: where they start and stop in it."""
 
 
-class Packed(NamedTuple):
+class Packed(msgspec.Struct, frozen=True):
     """Tensors of the host as bytes: ``stretches``.
 
     ``copies``: all of those whose numbers were copied; ``own``: the others, whose bytes
@@ -89,11 +91,11 @@ def packed(tensors: Mapping[int, torch.Tensor]) -> Packed:
         else:
             own[index] = tensor
     for together in small.values():
-        found = [tensors[index] for index in together]
+        found = list(map(tensors.__getitem__, together))
         if len(found) == 1:
             own.update(zip(together, found, strict=True))
             continue
-        flat: torch.Tensor = _flatten_dense_tensors(found)  # type: ignore[no-untyped-call]  # torch's door
+        flat = torch._C._nn.flatten_dense_tensors(found)
         copies.append(flat)
         array, size, start = byte_array(flat), flat.element_size(), 0
         for index, count in together.items():

@@ -126,14 +126,12 @@ class _Refusal:
             raise UsageError(_NOT_KEPT)
 
 
-def _refusals(own: torch.optim.Optimizer) -> list[_Refusal]:
-    hooks = own._optimizer_step_pre_hooks.values()
-    return [hook for hook in hooks if type(hook) is _Refusal]
+_FOR_THE_OTHER: Final = frozenset({_Refusal})  # object: kinds of hooks that no step calls
 
 
 def is_kept(own: torch.optim.Optimizer) -> bool:
     """Whether the object is another's name, by `keep_own`, and was not released since."""
-    return bool(_refusals(own))
+    return _Refusal in map(type, own._optimizer_step_pre_hooks.values())
 
 
 def has_step_hooks(shared: torch.optim.Optimizer, num_ours: int = 0) -> bool:
@@ -141,9 +139,9 @@ def has_step_hooks(shared: torch.optim.Optimizer, num_ours: int = 0) -> bool:
 
     ``num_ours`` of torch's hooks before steps of all optimizers are not for shared ones.
     """
-    before = shared._optimizer_step_pre_hooks.values()
+    before = {*map(type, shared._optimizer_step_pre_hooks.values())}
     return (
-        any(type(hook) is not _Refusal for hook in before)  # which is for the other object
+        not before <= _FOR_THE_OTHER
         or bool(shared._optimizer_step_post_hooks)
         or len(_pre_hooks_of_all) > num_ours
         or bool(_post_hooks_of_all)
@@ -181,14 +179,15 @@ def check_state(
     Raises:
         UsageError: one was, of either object.
     """
-    if own is not None and not _refusals(own):
+    if own is not None and not is_kept(own):
         return
     if steps_here and own is not None:
-        is_kept = shared.state is own.state
+        is_theirs = shared.state is own.state
     else:
-        states = [shared.state] if own is None else [shared.state, own.state]
-        is_kept = all(isinstance(state, StateElsewhere) for state in states)
-    if not is_kept:
+        is_theirs = isinstance(shared.state, StateElsewhere) and (
+            own is None or isinstance(own.state, StateElsewhere)
+        )
+    if not is_theirs:
         raise UsageError(f"step() after optimizer.state = ...: {_ELSEWHERE}")
 
 
@@ -224,7 +223,8 @@ def step_own(own: torch.optim.Optimizer) -> None:
     """Let the object take a step here, with the gradients that are here; no hook runs."""
     if isinstance(own.state, StateElsewhere):
         own.state.is_here = True
-    refusals = _refusals(own)
+    hooks = own._optimizer_step_pre_hooks.values()
+    refusals = [hook for hook in hooks if type(hook) is _Refusal]
     step = step_of(type(own))
     for refusal in refusals:
         refusal.is_stepping = True  # an optimizer may step by its parent class
@@ -276,6 +276,7 @@ class KeptGroups:
     ) -> None:
         """``by_rows``: {parameter: its name}, of those that change by rows."""
         self._own, self._kind = optimizer, type(optimizer).__name__
+        self._from_the_start = _FROM_THE_START.get(self._kind, ())
         self._groups = optimizer.param_groups
         self._params = [list(group["params"]) for group in self._groups]
         self._lists = [group["params"] for group in self._groups]
@@ -342,7 +343,7 @@ class KeptGroups:
                     f"step(): {name!r} of parameter group {index} was {value!r} when it "
                     f"was shared; expected {_shape_of(value)}, got {group[name]!r}"
                 )
-        for name in _FROM_THE_START.get(self._kind, ()):
+        for name in self._from_the_start:
             if group.get(name) and not before.get(name):
                 raise UsageError(
                     f"step(): {name}={group[name]!r} of parameter group {index} was "

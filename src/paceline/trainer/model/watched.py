@@ -83,14 +83,14 @@ class WatchedValues:
         self._memory: dict[
             int, tuple[int, ByteArray | None]
         ] = {}  # making views takes long
-        self._steps = self._wary_until = 0
         self._num_partial = 0  # steps in which not all was looked at
         self._is_end = False
+        self.begin()
         self.settled()
 
     def settled(self) -> None:
         """The values are those of the servers, as far as this trainer has them."""
-        self._versions, self._places = self._marks()
+        self._settled = self._marks()
         self._contents = self._few = None
         if self.instead:  # without it not even `no_grad` is entered: once a step
             with torch.no_grad():
@@ -104,7 +104,8 @@ class WatchedValues:
 
     def begin(self) -> None:
         """A loop begins."""
-        self._steps = self._wary_until = self._num_partial = 0
+        self._steps = self._num_partial = 0
+        self._wary_until = FIRST_STEPS
         self.overlooked = None
 
     def stepped(self) -> None:
@@ -123,30 +124,29 @@ class WatchedValues:
             if self._few is None:
                 self._num_partial += 1
                 self._few = self._look_at_few()
-        elif self._marks() == (self._versions, self._places) and not self._changed_by_few():
+        elif self._marks() == self._settled and not self._changed_by_few():
             self._contents = [contents_of(one) for one in self._parameters]
 
     def changed(self) -> list[int]:
         """The parameters that are not as they were settled, by their places."""
-        marks = versions, places = self._marks()
-        before = (self._versions, self._places)
+        marks, before = self._marks(), self._settled
         if self._contents is None:
             if marks == before:
                 return self._changed_by_few()
-            both = zip(versions, self._versions, places, self._places, strict=True)
-            return [i for i, (v, w, p, q) in enumerate(both) if (v, p) != (w, q)]
+            both = enumerate(zip(*marks, *before, strict=True))
+            return [i for i, (v, p, w, q) in both if (v, p) != (w, q)]
         contents = [contents_of(one) for one in self._parameters]
         found = [i for i, one in enumerate(contents) if one != self._contents[i]]
-        hidden = [i for i in found if versions[i] == self._versions[i]]
+        hidden = [i for i in found if marks[0][i] == before[0][i]]
         if hidden:
             self._beware(hidden[0], before=self._num_partial)
         if not found:
-            self._versions, self._places = marks
+            self._settled = marks
         return found
 
     def _marks(self) -> tuple[list[int], list[int]]:
         found = self._parameters
-        return list(map(_VERSION, found)), list(map(_PLACE, found))
+        return [*map(_VERSION, found)], [*map(_PLACE, found)]
 
     def _look_at_few(self) -> tuple[int, ByteArray, bytes] | None:
         """A parameter, some of its memory, and what lies there; None: it is elsewhere."""
@@ -155,9 +155,10 @@ class WatchedValues:
         # Steps that come at regular intervals must not meet the same parameter each time.
         index = (self._steps * _SCATTER >> 16) % len(self._parameters)
         place, seen = self._memory.get(index, (None, None))
-        if place != self._places[index]:
+        settled = self._settled[1][index]
+        if place != settled:
             seen = _few_of(self._parameters[index])
-            self._memory[index] = self._places[index], seen
+            self._memory[index] = settled, seen
         return None if seen is None else (index, seen, seen.tobytes())
 
     def _changed_by_few(self) -> list[int]:
@@ -177,8 +178,7 @@ class WatchedValues:
         self._wary_until = self._steps + EVERY_STEPS
 
     def _is_due(self) -> bool:
-        steps = self._steps
-        return steps < max(FIRST_STEPS, self._wary_until) or steps % EVERY_STEPS == 0
+        return self._steps < self._wary_until or self._steps % EVERY_STEPS == 0
 
 
 class StepTaker(Protocol):
@@ -199,10 +199,16 @@ class Looked(Protocol):
         """Whose they are."""
 
 
-def changed_by_script(parts: Mapping[int, Looked]) -> dict[int, frozenset[int]]:
-    """{part: its parameters that are not as they were settled}, of those with any."""
+def changed_by_script(
+    parts: Mapping[int, Looked], these: Iterable[int] | None = None
+) -> dict[int, frozenset[int]]:
+    """{part: its parameters that are not as they were settled}, of those with any.
+
+    ``these``: no other part is looked at.
+    """
     found = {}
-    for part, one in parts.items():
+    for part in parts if these is None else these:
+        one = parts[part]
         if one.steps.deltas is None and (changed := one.watched.changed()):
             found[part] = frozenset(changed)
     return found

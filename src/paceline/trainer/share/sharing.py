@@ -351,15 +351,18 @@ class Sharing:
         if not self._calls.begin_step():
             return
         shared = self._seat.numbers
-        if not shared.keys() >= set(parts):
-            raise UsageError(_ENDED)
-        found = [shared[part] for part in parts]
+        try:
+            found = [shared[part] for part in parts]
+        except KeyError:
+            raise UsageError(_ENDED) from None
+        steps_here = False
         for numbers in found:
+            steps_here |= numbers.steps.deltas is not None
             for model in numbers.models:
                 model.check_step()
         if self.schedules.all:
             self.schedules.set_rates(self._seat.trained())
-        if any(numbers.steps.deltas is not None for numbers in found):
+        if steps_here:
             self._step_here(found, scaled)
         self._seat.step_all(parts, scaled=scaled)
 

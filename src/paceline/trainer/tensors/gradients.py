@@ -25,6 +25,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from operator import attrgetter
 from typing import Final, NamedTuple, final
 
+import msgspec
 import torch
 from torch import nn
 
@@ -55,7 +56,7 @@ class GatherChoice(NamedTuple):
 WHOLE_STEP = GatherChoice()
 
 
-class Loaded(NamedTuple):
+class Loaded(msgspec.Struct, frozen=True):
     """What a push that is held ready comes to."""
 
     refusal: RefusedStep | None = None  # why it is to have no effect
@@ -148,15 +149,13 @@ class StepGradients:
         is_refused, self.is_refused = self.is_refused, False
         if choice.with_step and is_refused:
             self.drop_rows()
-        dense = dict(self.kept)
+        there = {}
         if choice.with_step and not is_refused:
             there = self.there(only_fresh=choice.only_fresh)
-            dense |= there
             for index in self.kept.keys() & there.keys():
-                new = there[index]
-                dense[index] = self.kept[index].to(new.device) + new
+                there[index] = self.kept[index].to(there[index].device) + there[index]
             self._keep_rows()
-        return Gradients(dense, dict(self._kept_rows))
+        return Gradients({**self.kept, **there}, dict(self._kept_rows))
 
     def keep(self, *, with_dense: bool) -> None:
         """Those of this step wait for the next push, with those before them."""

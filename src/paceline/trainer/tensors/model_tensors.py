@@ -22,6 +22,7 @@ from paceline.messages.shared import Message, PartPlan, PartSpec
 from paceline.messages.values import SetValues
 from paceline.pace.policy import pushes_overlap, round_overlap
 from paceline.pace.strategy import Strategy
+from paceline.params.sparse import SparseGradient
 from paceline.trainer.client import Payload
 from paceline.trainer.encoding import Packed, PartMemory, packed
 from paceline.trainer.model import Frozen, WatchedModel, WatchedValues
@@ -150,7 +151,8 @@ class ModelTensors:
 
     def attach(self, role: str, message: Message, plan: PartPlan) -> Payload:
         """See `PartTensors`."""
-        self._follow(plan)
+        if plan is not self._plan:
+            self._follow(plan)
         if isinstance(message, Pull):
             return self.values.pulls.payload(role, message)
         if isinstance(message, Push):
@@ -164,10 +166,9 @@ class ModelTensors:
         return Payload(message)
 
     def _follow(self, plan: PartPlan) -> None:
-        if plan is not self._plan:
-            self._plan = plan
-            self._ready.follow(plan)
-            self.values.follow(plan, has_sparse=bool(self.gradients.sparse))
+        self._plan = plan
+        self._ready.follow(plan)
+        self.values.follow(plan, has_sparse=bool(self.gradients.sparse))
 
     def settle(self, *, mixes: bool = False) -> None:
         """After a pull: what has landed is what the parameters are, or is mixed in."""
@@ -208,18 +209,22 @@ class ModelTensors:
         is_decided: bool = False,
     ) -> Loaded:
         """As `load`, with what was gathered; without this step, if it ``is_refused``."""
-        self._follow(plan)
+        if plan is not self._plan:
+            self._follow(plan)
         dense, kept_rows, is_void = gathered
         if is_void:
             dense, kept_rows = {}, {}
         if not all(map(_IS_CPU, dense.values())):
             dense = self._ready.host.wait_host(dense)
-        by_index = {i: coalesced(dense.pop(i)) for i in self.gradients.sparse if i in dense}
-        rows = tuple(merge(table, plan, recorded) for table, recorded in kept_rows.items())
-        by_rows = [one.values for one in by_index.values()]
+        by_index: dict[int, SparseGradient] = {}
+        if sparse := self.gradients.sparse:
+            by_index = {i: coalesced(dense.pop(i)) for i in sparse if i in dense}
+        rows = tuple([merge(table, plan, one) for table, one in kept_rows.items()])
         as_bytes = packed(dense)
-        found = [*self._unseen(as_bytes), *by_rows]
-        found += [row.gradient for row in rows if row.has_sums]
+        found, by_rows = self._unseen(as_bytes), []
+        if by_index or rows:
+            by_rows = [one.values for one in by_index.values()]
+            found += [*by_rows, *[row.gradient for row in rows if row.has_sums]]
         is_finite = not is_void and self._ready.fits(found)
         has_nothing = is_refused and not (dense or by_index or rows)
         refusal = None if is_finite and not has_nothing else NOT_FINITE

@@ -38,8 +38,11 @@ from paceline.trainer.tensors.sparse_weights import cut_rows
 from paceline.transport.frames import Buffer, ByteArray
 
 
-class Load(NamedTuple):
-    """What is being pushed; without gradients for a window that has none."""
+class Load(msgspec.Struct):
+    """What is being pushed; without gradients for a window that has none.
+
+    ``dense``, ``coded`` and ``then`` are those of `PartLoad.hold`.
+    """
 
     hyper: tuple[Hyper, ...] = ()
     dense: Mapping[int, Stretch] = {}  # {parameter index: gradient}
@@ -188,22 +191,22 @@ class PartLoad:
         parameters: Sequence[torch.Tensor] = (),
     ) -> None:
         """Hold what is to be pushed, with ``dense`` gradients of ``parameters``."""
-        coding, sparse, stretches = self._coding, load.sparse, dense.stretches
+        coding, stretches = self._coding, dense.stretches
         if self._goes_on:  # and gradients may change
             for i in dense.own:
                 if not self._codes(i):
                     array, start, stop = stretches[i]
                     stretches[i] = array.copy(), start, stop
-            sparse = {i: gradient.copy() for i, gradient in sparse.items()}
-        coded: Mapping[int, ByteArray] = {}
+            load.sparse = {i: gradient.copy() for i, gradient in load.sparse.items()}
         if coding is not None:
             alone = {i: array[start:stop] for i, (array, start, stop) in stretches.items()}
-            coded = coding.code_blocks(alone)
-        # Copies: a push that has to be repeated must say the same, and by then others'
-        # values may have come.
-        indices = stretches if self._sends_values else ()
-        then = {i: byte_array(on_cpu(parameters[i]).clone()) for i in indices}
-        self._load = load._replace(dense=stretches, sparse=sparse, coded=coded, then=then)
+            load.coded = coding.code_blocks(alone)
+        if self._sends_values:
+            # Copies: a push that has to be repeated must say the same, and by then others'
+            # values may have come.
+            load.then = {i: byte_array(on_cpu(parameters[i]).clone()) for i in stretches}
+        load.dense = stretches
+        self._load = load
 
     def _codes(self, index: int) -> bool:
         return self._coding is not None and self._coding.codes(index)
@@ -221,8 +224,7 @@ class PartLoad:
         slots, together = _add_dense(load, here, early, buffers, is_apart=is_apart)
         sparse = _add_sparse(load.sparse, here, coding, buffers) if load.sparse else []
         rows = _add_rows(load.rows, server, coding, buffers) if load.rows else []
-        then = [one for one in here if one.parameter in load.then] if load.then else []
-        buffers += [load.then[one.parameter][one.start : one.stop] for one in then]
+        then = _add_values(load.then, here, buffers) if load.then else []
         # The next push of a round is computed from values of this one, applied.
         is_lent = push.round is not None
         message = msgspec.structs.replace(
@@ -234,7 +236,7 @@ class PartLoad:
             sparse_blocks=tuple(sparse),
             rows=tuple(rows),
             early=dict(early),
-            then=tuple([one.slot for one in then]),
+            then=tuple(then),
             stepped=load.stepped,
         )
         return Payload(message, buffers, pen=push.part if is_lent else None)
@@ -321,6 +323,14 @@ def _add_rows(
                     here.detach().numpy() if coding is None else coding.code_rows(here)
                 )
     return rows
+
+
+def _add_values(
+    values: Mapping[int, ByteArray], here: Sequence[Placed], buffers: list[Buffer]
+) -> list[int]:
+    found = [one for one in here if one.parameter in values]
+    buffers += [values[one.parameter][one.start : one.stop] for one in found]
+    return [one.slot for one in found]
 
 
 def _coded(coding: GradientCoding | None, rows: torch.Tensor) -> ByteArray:

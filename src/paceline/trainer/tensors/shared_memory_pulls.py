@@ -74,7 +74,7 @@ class DirectPulls:
         """The question, with where its answer goes, or where it is read instead."""
         question = self.ask(server, pull)
         answered = partial(self.answered, server, question)
-        if self.knows(server):  # when the push before it is acknowledged
+        if question.reads_there:  # when the push before it is acknowledged
             read = partial(self.read, server, question)
             return Payload(question, (), self._place, landed=answered, direct=read)
         sizes = [self._sizes[block.slot] for block in self._blocks.get(server, ())]

@@ -67,7 +67,7 @@ from paceline.messages.waits import Wait
 from paceline.params.blocks import cut_blocks
 from paceline.params.shard import ParameterShard
 from paceline.params.sparse import SparseGradient
-from paceline.server.requests.contents import read_early, read_together
+from paceline.server.requests import read_early, read_together
 from paceline.server.requests.decoding import coded_block_bytes, decode_push
 from paceline.server.requests.early_gradients import EarlyGradients
 from paceline.server.requests.layouts import layout_of

@@ -20,8 +20,8 @@ reads.
 Source: seqlocks; Boehm, "Can seqlocks get along with programming language memory models?"
 (2012).
 
-Pure: its memory is handed to it, and what guards the writer's counts; `decide` comes in
-the order of decisions, all else from any thread.
+Pure: its memory is handed to it, and what guards the writer's counts; `decide` comes one
+at a time, in the order of decisions, all else from any thread.
 """
 
 from collections.abc import Mapping
@@ -80,8 +80,7 @@ class PublishedValues:
 
     def decide(self) -> None:
         """Blocks are going to change: no number of them has, yet."""
-        with self._guard:
-            self._words[_DECIDED] += 1
+        self._words[_DECIDED] += 1
 
     def done(self) -> None:
         """One of the changes that were decided is over; one that failed never is."""
@@ -94,12 +93,15 @@ class PublishedValues:
 
     def applied(self, number: int) -> None:
         """All numbers of a round are here; rounds may end in any order."""
+        words, rounds = self._words, self._rounds
         with self._guard:
-            if number > self._words[_ROUND]:
-                self._rounds.add(number)
-            while (following := self._words[_ROUND] + 1) in self._rounds:
-                self._rounds.remove(following)
-                self._words[_ROUND] = following
+            if number > words[_ROUND] + 1:
+                rounds.add(number)
+            elif number > words[_ROUND]:
+                while number + 1 in rounds:
+                    number += 1
+                    rounds.remove(number)
+                words[_ROUND] = number
 
     def stand_at(self, applied_round: int, version: int) -> None:
         """The values are of this round and version; before readers are told of them."""
@@ -118,6 +120,7 @@ class ValuesReader:
     Attributes:
         version: of the values that were copied last.
         memory: what it reads.
+        slots: whose values lie here, ascending.
     """
 
     def __init__(self, memory: Bytes, sizes: Mapping[int, int], key: bytes) -> None:
@@ -138,6 +141,7 @@ class ValuesReader:
         self._blocks = {
             slot: memory[start : start + sizes[slot]] for slot, start in offsets.items()
         }
+        self.slots = tuple(self._blocks)
 
     @property
     def round(self) -> int:
@@ -148,11 +152,6 @@ class ValuesReader:
     def is_over(self) -> bool:
         """Whether nothing here changes any more."""
         return bool(self._words[_OVER])
-
-    @property
-    def slots(self) -> tuple[int, ...]:
-        """Whose values lie here, ascending."""
-        return tuple(self._blocks)
 
     def read_into(self, places: Mapping[int, Bytes], at_round: int) -> int | None:
         """Copy all blocks, of one moment, at ``at_round`` or later; the round they are of.

@@ -93,9 +93,8 @@ class Control:
         self._coordinator = PatientConnection(
             lambda: coordinator(self._incarnation), keeps_late=True
         )
-        self._store = store
-        self._on_change = on_change
-        self._incarnation, self._host = 0, machine_name()
+        self._store, self._on_change = store, on_change
+        self._incarnation, self._host, self._pid = 0, machine_name(), os.getpid()
         self._said: ServerReport  # last
         self._unable: Exception | None = None  # why orders were not obeyed
         self._cut: int | None = None  # the cut whose share is or was written last
@@ -161,7 +160,8 @@ class Control:
         """Carry all out; of each, whether anything came of it."""
         if self._unable is not None:
             raise self._unable
-        self._acknowledged(self._said)
+        if self._said.answers:
+            self._acknowledged(self._said)
         self._incarnation = orders.incarnation
         return [self._carry_out(order) for order in orders.orders]
 
@@ -189,7 +189,7 @@ class Control:
                 incarnation=self._incarnation,
                 timeline=state.timeline,
                 address=self._address,
-                pid=os.getpid(),
+                pid=self._pid,
                 host=self._host,
                 ready=state.is_ready,
                 parts=state.parts(),

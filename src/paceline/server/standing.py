@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import Final, final
 
 from paceline.errors import HyperDiffers, RuleFailed
-from paceline.failpoints import failpoint
+from paceline.failpoints import armed, failpoint
 from paceline.messages.server import (
     CommitRound,
     ConfirmTracked,
@@ -145,7 +145,8 @@ class ServerCore:
 
         Where contributors have different hyper-parameters, the job has failed.
         """
-        failpoint("server.before_commit")
+        if armed:
+            failpoint("server.before_commit")
         part = order.part
         with self.lock:
             decision, slots = self.state.commit_round(order), self.slots
@@ -153,10 +154,11 @@ class ServerCore:
             for one in order.contributions:
                 if one.incarnation in decision.incarnations:
                     push = self.prepared.pop((part, one.incarnation))
-                    contributed.append(Contributed(one.trainer, one.weight, *push))
+                    numbers = push.slots, push.contents
+                    contributed.append(Contributed(one.trainer, one.weight, *numbers))
             for incarnation in decision.dropped:
                 del self.prepared[part, incarnation]
-            follow = slots.layouts[part].has_followers()
+            follow = slots.layouts[part].has_followers
             try:
                 hyper = agreed_hyper(
                     order, contributed, may_differ=decision.may_differ, rows_follow=follow
@@ -169,7 +171,8 @@ class ServerCore:
             run = slots.line_up(actions, applied, changed=(part,))
             num_bytes = count_bytes(contributed) if len(actions) > 1 else 0  # to share
         self.runners.run(run, num_bytes)
-        failpoint("server.after_commit")
+        if armed:
+            failpoint("server.after_commit")
 
     def fence(self, order: Fence) -> FenceReport | None:
         """Refuse an incarnation from now on; None while a committed round is missing."""
@@ -236,7 +239,7 @@ class ServerCore:
 
     def counters(self) -> dict[str, int]:
         """Under the lock: what has happened how often."""
-        merged = self._num_merged + _merged_at(self.slots)
+        merged = self._num_merged + self.slots.num_merged()
         return {**self.state.counters, **self.traffic, "merged": merged}
 
     def load(self) -> tuple[SlotLoad, ...] | None:
@@ -378,7 +381,7 @@ class ServerCore:
         self.held.enter(self.state.timeline)
 
     def _stand_on(self, slots: Slots) -> None:
-        self._num_merged += _merged_at(self.slots)
+        self._num_merged += self.slots.num_merged()
         for part, at in self.state.parts().items():
             slots.lent[part].stand_at(at.applied_round, at.version)
         self.slots = slots
@@ -387,11 +390,6 @@ class ServerCore:
         """Whether the numbers of this return are still awaited."""
         with self.lock:
             return self.state.timeline == order.timeline and not self.state.is_ready
-
-
-def _merged_at(slots: Slots) -> int:
-    """Pushes that became one update with one before them, over all slots."""
-    return sum(queue.num_merged for queue in {*slots.queues.values()})
 
 
 def _both(first: Action, second: Action) -> None:

@@ -18,7 +18,8 @@ from paceline.messages.shared import PartPlan, PartSpec, TableSpec
 from paceline.params.rows.values import ValueTable
 from paceline.params.shard import ParameterShard
 from paceline.server.answers.pushes import read_push
-from paceline.server.requests.contents import read_pull_rows, read_upload
+from paceline.server.requests import read_upload
+from paceline.server.requests.contents import read_pull_rows
 from paceline.server.requests.layouts import layout_of
 
 ROWS, SLOTS, FIRST = 7, 3, 10

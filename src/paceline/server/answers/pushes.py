@@ -14,8 +14,7 @@ the one that brings a push runs what it lets happen, and whatever waits at the s
 
 import functools
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
-from typing import NamedTuple, final
+from typing import final
 
 import msgspec
 import torch
@@ -27,22 +26,26 @@ from paceline.messages.shared import Done, Hyper, HyperValue, Message, Refusal, 
 from paceline.messages.waits import wait_for
 from paceline.server.answers.answers import give, invalid, with_rows
 from paceline.server.decisions.verdicts import LastPush, PushDecision
-from paceline.server.requests import Gradients, PartLayout, decode_push
+from paceline.server.requests import (
+    Gradients,
+    PartLayout,
+    decode_push,
+    read_early,
+    read_together,
+)
 from paceline.server.requests.contents import (
     Bytes,
     PreparedPush,
     PushContents,
     misfit,
-    read_early,
     read_others,
-    read_together,
 )
 from paceline.server.slots import Action, at_rate, nothing
 from paceline.server.standing import ServerCore
 from paceline.transport.service import Peer, Reply, own
 
 
-class _Read(NamedTuple):
+class _Read(msgspec.Struct, frozen=True):
     """What a push holds, by what of its part lay here; of so many bytes as it came."""
 
     layout: PartLayout
@@ -81,9 +84,7 @@ class Pushes:
             refused = early if isinstance(early, Refusal | Waiting) else None
             give(reply, refused or invalid(message, error))
             return
-        with ExitStack() as deciding:
-            deciding.enter_context(standing.lock)
-            answer = self._decide(message, read, reply, decided=deciding.close)
+        answer = self._decide(message, read, reply)
         if armed and isinstance(answer, Pushed) and answer.verdict in {"prepared", "held"}:
             failpoint("server.after_prepare")
         if isinstance(answer, msgspec.Struct):
@@ -99,8 +100,8 @@ class Pushes:
         Raises:
             UsageError: it does not fit the part.
         """
-        with self._standing.lock:
-            layout = self._standing.slots.layouts.get(message.part)
+        # Without the lock: when it is decided, it is asked whether this still lies here.
+        layout = self._standing.slots.layouts.get(message.part)
         if layout is None:
             return None
         coded_bytes = None
@@ -113,13 +114,34 @@ class Pushes:
         sent_bytes = contents.num_bytes if coded_bytes is None else coded_bytes
         return _Read(layout, contents, sent_bytes)
 
-    def _decide(
-        self, message: Push, read: _Read | None, reply: Reply, decided: Action
-    ) -> Message | Action:
-        """Under the lock: the answer, or what leads to it.
+    def _decide(self, message: Push, read: _Read | None, reply: Reply) -> Message | Action:
+        """The answer, or what leads to it; a push that is applied at once is, in here."""
+        lock, is_held = self._standing.lock, True
+        lock.acquire()
+        try:
+            decision = self._decision(message, read)
+            if not isinstance(decision, PushDecision):
+                return decision
+            assert read is not None, "else it is not decided"
+            contents, version = read.contents, decision.version
+            if decision.verdict != "apply":
+                return self._answer(message, contents, decision, reply)
+            if decision.rate != 1.0:
+                contents = at_rate(contents, decision.rate)
+            pushed = Pushed(verdict="applied", version=version)
+            done = functools.partial(self._acknowledge, pushed, reply, decision.last)
+            push, what = self._standing.slots.push, (contents, decision.slots, version)
+            is_held = False  # by this method; `push` lets it go
+            is_over = push(message.part, *what, message.incarnation, done, lock.release)
+            return done if is_over else nothing
+        finally:
+            if is_held:
+                lock.release()
 
-        ``decided`` lets the lock go: a push that is applied at once is, in here.
-        """
+    def _decision(
+        self, message: Push, read: _Read | None
+    ) -> PushDecision | Refusal | Waiting:
+        """Under the lock: what happens to a push; or why it does not come to that."""
         standing, part = self._standing, message.part
         if read is None or standing.slots.layouts.get(part) is not read.layout:
             refusal = standing.state.may_change(message)
@@ -134,17 +156,7 @@ class Pushes:
             return decision.refusal
         if decision.verdict == "hold" or message.token is not None:
             held.decided(message, decision.verdict, contents)
-        if decision.verdict != "apply":
-            return self._answer(message, contents, decision, reply)
-        if decision.rate != 1.0:
-            contents = at_rate(contents, decision.rate)
-        version, last = decision.version, decision.last
-        pushed = Pushed(verdict="applied", version=version)
-        done = functools.partial(self._acknowledge, pushed, reply, last)
-        slots, who = decision.slots, message.incarnation
-        push = standing.slots.push
-        is_over = push(part, contents, slots, version, who, done, placed=decided)
-        return done if is_over else nothing
+        return decision
 
     def _why_not(self, message: Push, read: _Read) -> Refusal | Waiting | None:
         """Why a push is not even decided; if it is, what came ahead of it is with it."""
@@ -202,8 +214,7 @@ class Pushes:
     ) -> None:
         """The numbers of a push have followed on all slots, or never will."""
         if last is not None:
-            with self._standing.lock:
-                last.is_settled = True
+            last.is_settled = True  # who repeats the push just before asks once more
         if armed:
             failpoint("server.before_ack")
         if self._standing.failure is None:
@@ -250,8 +261,8 @@ def read_push(layout: PartLayout, push: Push, buffers: Sequence[Bytes]) -> PushC
             num_bytes += block.num_bytes
     if not (num_pairs or push.stepped or push.then or layout.compensation is not None):
         return PushContents(push.hyper, blocks, {}, num_bytes=num_bytes)
-    contents = read_others(layout, push, blocks, buffers[num_dense:])
-    if contents.rows and layout.has_followers():  # who cannot step is refused right here
+    contents = read_others(layout, push, blocks, num_bytes, buffers[num_dense:])
+    if contents.rows and layout.has_followers:  # who cannot step is refused right here
         _require_hyper(layout, push.hyper)
         layout.row_step(push.hyper, 1.0)
     return contents

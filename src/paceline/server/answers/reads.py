@@ -8,7 +8,9 @@ Waits for nothing but the lock of the `ServerCore`. Any thread may call.
 
 import functools
 import itertools
-from typing import NamedTuple, final
+from typing import final
+
+import msgspec
 
 from paceline.errors import UsageError
 from paceline.messages.data import Pull, Pulled, PulledRows, PullRows, ValuesPlace
@@ -25,7 +27,7 @@ from paceline.timing import Clock
 from paceline.transport.service import is_awaited, places_of
 
 
-class _Key(NamedTuple):
+class _Key(msgspec.Struct, frozen=True):
     """One of an asker's requests for values of a round."""
 
     who: tuple[int, int, int]  # incarnation, part, round
@@ -125,7 +127,7 @@ class Reads:
         slots, reply = self._standing.slots, request.reply
         wanted = read_pull_rows(layout, message, request.buffers)
         codec = layout.value_codec
-        forms = [(len(ids), form) for _, form, ids, *_ in wanted]
+        forms = [(len(one.ids), one.form) for one in wanted]
         sizes = plain = [num * form.dim * form.dtype.itemsize for num, form in forms]
         if codec is not None:
             sizes = [codec.coded_row_bytes(num, form.dim) for num, form in forms]

@@ -14,7 +14,8 @@ from paceline.messages.shared import Done, Message, Refusal, Waiting
 from paceline.messages.values import SetValues
 from paceline.messages.waits import wait_for
 from paceline.server.answers.answers import carry_out, give, invalid
-from paceline.server.requests.contents import Bytes, read_upload
+from paceline.server.requests import read_upload
+from paceline.server.requests.contents import Bytes
 from paceline.server.slots import Action
 from paceline.server.standing import ServerCore
 from paceline.transport.service import Reply

@@ -148,12 +148,14 @@ class ServerState(Taking):
         rate = rate_of(part.pace, age=0, version=part.version)
         part.round = order.round
         part.version += 1
-        left = () if part.carries_over else part.prepared.items()
-        late = tuple(i for i, push in left if push.round <= part.round)
+        late: tuple[int, ...] = ()
+        if part.prepared and not part.carries_over:
+            left = part.prepared.items()
+            late = tuple(i for i, push in left if push.round <= part.round)
         for incarnation in late:  # its trainer is told so when it ticks
             del part.prepared[incarnation]
         self.counters["prepared_dropped"] += len(late)
-        contributed = tuple(c.incarnation for c in prepared)
+        contributed = tuple([c.incarnation for c in prepared])
         return RoundDecision(contributed, late, part.may_differ, rate)
 
     def _has_prepared(self, part: Part, contribution: Contribution) -> bool:

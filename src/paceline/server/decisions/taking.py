@@ -73,13 +73,15 @@ class Marks:
 
     def decide(self, window: Window, slots: tuple[int, ...]) -> WindowDecision:
         """What a window would do to ``slots``; changes nothing."""
-        spans = window.spans
-        known = [self._marks.get(key, _NO_MARKS) for key in window.task_keys()]
+        spans, keys = window.spans, window.task_keys()
         fresh: Sequence[int] = slots
-        for marks, (_, first, _) in zip(known, spans, strict=True):
-            fresh = [s for s in fresh if marks.get(s, NO_BATCH) == first - 1]
-        others = () if len(fresh) == len(slots) else {*slots}.difference(fresh)
-        for slot in sorted(others):
+        for key, (_, first, _) in zip(keys, spans, strict=True):
+            marks, before = self._marks.get(key, _NO_MARKS), first - 1
+            fresh = [s for s in fresh if marks.get(s, NO_BATCH) == before]
+        if len(fresh) == len(slots):
+            return WindowDecision("new", slots, "starts behind the marks")
+        known = [self._marks.get(key, _NO_MARKS) for key in keys]
+        for slot in sorted({*slots}.difference(fresh)):
             found = [marks.get(slot, NO_BATCH) for marks in known]
             if any(mark < span.last for mark, span in zip(found, spans, strict=True)):
                 reason = (
@@ -87,7 +89,7 @@ class Marks:
                     f"{slot} nor lies below them"
                 )
                 return WindowDecision("gap", (), reason)
-        if fresh or not slots:
+        if fresh:
             return WindowDecision("new", tuple(fresh), "starts behind the marks")
         return WindowDecision("duplicate", (), f"window {window} was applied before")
 

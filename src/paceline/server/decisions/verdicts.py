@@ -3,7 +3,7 @@
 Pure.
 """
 
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import msgspec
 
@@ -75,7 +75,7 @@ class Held(msgspec.Struct, frozen=True):
     token: int | None  # of the lock that it is written under
 
 
-class RoundDecision(NamedTuple):
+class RoundDecision(msgspec.Struct, frozen=True):
     """What a round does: all by incarnation.
 
     ``incarnations``: whose prepared pushes make one update; empty: nothing to do.

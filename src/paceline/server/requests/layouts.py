@@ -59,15 +59,12 @@ class PartLayout(NamedTuple):
     codec: Codec | None = None  # of gradients of rows
     value_codec: Codec | None = None  # of rows
     compensation: float | None = None  # lambda of DC-ASGD
+    has_followers: bool = False  # its rows need hyper-parameters of the part's optimizer
 
     def learns(self) -> bool:
         """Whether there is anything here that is trained."""
         has_own = bool(self.tables) and all(form.is_own for form in self.tables.values())
         return bool(self.blocks) or not has_own
-
-    def has_followers(self) -> bool:
-        """Whether a push of rows needs the hyper-parameters of the part's optimizer."""
-        return any(form.follows is not None for form in self.tables.values())
 
     def row_step(self, hyper: tuple[Hyper, ...], rate: float) -> RowStep:
         """How tables step with these hyper-parameters, which ``rate`` is in already.
@@ -106,15 +103,17 @@ def layout_of(plan: PartPlan, server: str) -> PartLayout:
             )
     row_slots = range(plan.first_row_slot, plan.first_row_slot + plan.num_row_slots)
     optimizer = plan.spec.optimizer
+    tables = {table.name: _form_of(table, plan) for table in plan.spec.tables}
     return PartLayout(
         plan.spec.part,
         blocks,
         frozenset(here.intersection(row_slots)),
-        {table.name: _form_of(table, plan) for table in plan.spec.tables},
+        tables,
         optimizer.kind if optimizer is not None else "",
         optimizer.groups if optimizer is not None else (),
         *codecs,
         compensation_of(plan.spec.pace),
+        any(form.follows is not None for form in tables.values()),
     )
 
 

@@ -12,9 +12,11 @@ run in any thread.
 import functools
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Final, NamedTuple, TypeVar, final
+from typing import Final, TypeVar, final
 
+import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from paceline.messages.shared import Hyper
 from paceline.params.codecs import Codec
@@ -23,7 +25,6 @@ from paceline.params.shard import ParameterShard, SlotSnapshot, Table, bare
 from paceline.server.requests import PartLayout
 from paceline.server.requests.contents import (
     Bytes,
-    Int64s,
     PushContents,
     TableGradients,
     TableIds,
@@ -55,13 +56,11 @@ Actions = dict[int, Turn]
 StepRows = Callable[[Sequence[TableStep], RowStep], T]
 
 
-class RowRead(NamedTuple):
-    """Rows of a table for ids (n,), wanted at a place; of slots that lie together."""
+class RowRead(msgspec.Struct, frozen=True):
+    """Rows of a table, wanted at a place; of slots that lie together."""
 
     table: Table  # in the first of the slots
-    slots: tuple[int, ...]
-    ends: list[int]
-    ids: Int64s
+    wanted: TableIds
     place: Array  # (n, dim) of the table's dtype, or bytes (n, those of a coded row)
     codec: Codec | None = None  # how they travel; None: as they are
 
@@ -118,11 +117,10 @@ class SlotActions:
         return functools.partial(apply_compensated, bundle, slot, *numbers, group)
 
     def applying_rows(
-        self, layout: PartLayout, contents: PushContents, slots: Sequence[int]
+        self, layout: PartLayout, contents: PushContents, taken: frozenset[int]
     ) -> Actions:
-        """Take one step of each table in those of ``slots`` that the push has rows of."""
+        """Take one step of each table in those of the slots that the push has rows of."""
         how = layout.row_step(contents.hyper, contents.rate)
-        taken = frozenset(slots)
         actions = self._stepping_rows(apply_rows, taken, contents.rows, how)
         if not self._hogwild.isdisjoint(actions):
             beside = self._stepping_rows(step_rows, taken, contents.rows, how)
@@ -139,10 +137,12 @@ class SlotActions:
         rate: float,
     ) -> Actions:
         """Take one optimizer step on each slot that any contributor has numbers for."""
-        actions: Actions = {}
-        shard, hyper = self._shard, _hyper_at_rate(hyper, rate)
+        actions, has_rows, shard = Actions(), False, self._shard
+        if rate != 1.0:
+            hyper = _hyper_at_rate(hyper, rate)
         for one in contributed:
             contents = one.contents
+            has_rows = has_rows or bool(contents.rows)
             for slot in contents.blocks:
                 bundle = shard.bundles[slot]
                 if bundle.lead not in actions:
@@ -155,7 +155,7 @@ class SlotActions:
                     actions[slot] = functools.partial(
                         apply_sparse_round, shard, slot, contributed, group
                     )
-        if any(one.contents.rows for one in contributed):
+        if has_rows:
             how = self._layouts[part].row_step(hyper, rate)
             first = contributed[0]
             is_one = len(contributed) == 1 and first.weight == 1.0  # nothing to add up
@@ -184,17 +184,16 @@ class SlotActions:
     ) -> Actions:
         """Copy rows into the places: (ids, dim) of each one wanted, or its code."""
         by_lead: dict[int, list[RowRead]] = {}
-        for (name, form, ids, slots, ends), place in zip(wanted, places, strict=True):
+        for one, place in zip(wanted, places, strict=True):
             copy: Array
+            count, form = len(one.ids), one.form
             if codec is None:
-                copy = place.view(form.dtype).reshape(len(ids), form.dim)
+                copy = place.view(form.dtype).reshape(count, form.dim)
             else:
-                copy = place.reshape(len(ids), codec.coded_row_bytes(1, form.dim))
-            for lead, table, first, behind in self._together(name, slots):
-                start, stop = ends[first], ends[behind]
-                known = [end - start for end in ends[first : behind + 1]]
-                numbers = (ids[start:stop], copy[start:stop], codec)
-                read = RowRead(table, slots[first:behind], known, *numbers)
+                copy = place.reshape(count, codec.coded_row_bytes(1, form.dim))
+            for lead, table, first, behind in self._together(one.table, one.slots):
+                here = copy[one.ends[first] : one.ends[behind]]
+                read = RowRead(table, one.part(first, behind), here, codec)
                 by_lead.setdefault(lead, []).append(read)
         actions: Actions = {}
         for slot, reads in by_lead.items():
@@ -283,12 +282,10 @@ class SlotActions:
 
 def at_rate(contents: PushContents, rate: float) -> PushContents:
     """A push that takes its step with so much of its learning rates."""
-    return contents._replace(hyper=_hyper_at_rate(contents.hyper, rate), rate=rate)
+    return replace(contents, hyper=_hyper_at_rate(contents.hyper, rate), rate=rate)
 
 
 def _hyper_at_rate(hyper: tuple[Hyper, ...], rate: float) -> tuple[Hyper, ...]:
-    if rate == 1.0:
-        return hyper
     found = []
     for group in hyper:
         lr = group.get("lr")
@@ -312,21 +309,21 @@ def step_rows(steps: Sequence[TableStep], how: RowStep) -> bool:
 
 def read_rows(reads: Sequence[RowRead], *, create: bool) -> None:
     """Copy rows to their places; ``create`` makes those that there are none of."""
-    for table, slots, ends, ids, place, codec in reads:
-        values = place
-        if codec is not None:
-            values = np.empty((len(ids), table.dim), np.float32)
+    for one in reads:
+        table, wanted, values = one.table, one.wanted, one.place
+        if one.codec is not None:
+            values = np.empty((len(wanted.ids), table.dim), np.float32)
         if type(table) is RowTable:
-            table.store.gather_into(slots, ends, ids, create, values)
+            table.store.gather_into(wanted.slots, wanted.ends, wanted.ids, create, values)
         else:
-            table.gather_into(ids, create, values)
-        if codec is not None:
-            codec.encode_rows(values, place.reshape(-1))
+            table.gather_into(wanted.ids, create, values)
+        if one.codec is not None:
+            one.codec.encode_rows(values, one.place.reshape(-1))
 
 
 def read_made_rows(reads: Sequence[RowRead], *, create: bool) -> bool:
     """Read beside others; false if a row has to be made."""
-    if create and any(one.table.lacks(one.ids) for one in reads):
+    if create and any(one.table.lacks(one.wanted.ids) for one in reads):
         return False
     read_rows(reads, create=False)
     return True

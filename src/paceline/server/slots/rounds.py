@@ -13,8 +13,8 @@ Pure.
 """
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
 
+import msgspec
 import numpy as np
 import torch
 
@@ -30,7 +30,7 @@ from paceline.server.requests.contents import PushContents, RowGradients, TableG
 from paceline.server.slots.turns import TableStep, apply_rows
 
 
-class Contributed(NamedTuple):
+class Contributed(msgspec.Struct, frozen=True):
     """A contributor's prepared push; only ``slots`` take it."""
 
     trainer: str
@@ -55,14 +55,14 @@ def agreed_hyper(
     Raises:
         HyperDiffers: those of two trainers do; names both, and what differs.
     """
-    having = [
-        one
-        for one in contributed
-        if one.contents.blocks or one.contents.sparse or (rows_follow and one.contents.rows)
-    ]
-    for one in having[1:]:
-        first = having[0]
-        if one.contents.hyper != first.contents.hyper and not may_differ:
+    first: Contributed | None = None
+    for one in contributed:
+        contents = one.contents
+        if not (contents.blocks or contents.sparse or (rows_follow and contents.rows)):
+            continue
+        if first is None:
+            first = one
+        elif contents.hyper != first.contents.hyper and not may_differ:
             told = _differences(first.contents.hyper, one.contents.hyper)
             raise HyperDiffers(
                 f"round {order.round} of part {order.part}: {first.trainer} and "
@@ -73,7 +73,7 @@ def agreed_hyper(
                 "session.track(scheduler=scheduler), so that a trainer that begins again "
                 "goes on with its state"
             )
-    return having[0].contents.hyper if having else ()
+    return () if first is None else first.contents.hyper
 
 
 def _differences(first: Sequence[Hyper], second: Sequence[Hyper]) -> str:
@@ -99,8 +99,7 @@ def apply_block_round(
 ) -> None:
     """Take one step of each dense block that anybody of a round has a gradient for."""
     if len(contributed) == 1 and contributed[0].weight == 1.0:  # nothing to add up
-        [(_, _, slots, contents)] = contributed
-        blocks = contents.blocks
+        slots, blocks = contributed[0].slots, contributed[0].contents.blocks
         gradients = {n: blocks[n] for n in bundle.blocks if n in slots and n in blocks}
     else:
         gradients = _summed(bundle, contributed)

@@ -25,6 +25,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, final
 
 import torch
+from msgspec.structs import replace
 
 from paceline.errors import RuleFailed
 from paceline.messages.shared import PartPlan, Refusal, TrainerMessage
@@ -55,6 +56,8 @@ OnError = Callable[[Exception], None]
 # have a push and what they read behind it on their way at once.
 MOST_WAITING: Final = 4096
 
+_ENDING: Final = threading.Lock()  # guards the counts of turns that are left
+
 _log = logging.getLogger("paceline.server")
 
 
@@ -71,30 +74,26 @@ class LinedTurns:
     ) -> None:
         """None has ended; ``asker`` is a thread that may do itself what follows."""
         self._queues, self._done, self._changes = queues, done, changes
-        self._lock = threading.Lock()  # guards `_left`
-        self._left = len(queues)
+        self._left = len(queues)  # by _ENDING, where there are several
         self._asker = asker
         self.is_over = False  # and left to the asker, who alone looks
 
     def ended(self) -> None:
         """A turn has ended; do what follows if it was the last."""
-        with self._lock:
-            self._left -= 1
-            if self._left:
-                return
+        if len(self._queues) > 1:
+            with _ENDING:
+                self._left -= 1
+                if self._left:
+                    return
         for values in self._changes:
             values.done()
-        if self._asker == threading.get_ident():
-            self.is_over = True
-        else:
+        if self._asker is None or self._asker != threading.get_ident():
             self._done()
+        else:
+            self.is_over = True
 
     def run(self) -> bool:
-        """Run all that may start at these slots.
-
-        Returns:
-            Whether all has ended, and what follows is the asker's, who is told at once.
-        """
+        """Run all that may start; true: all has ended, and what follows is the asker's."""
         for queue in self._queues:
             queue.run(self)
         self._asker = None
@@ -149,8 +148,9 @@ class SlotQueue:
         """
         with self._lock:
             self._placed.append(PlacedTurn(turn, done, owner))
-            self.longest = max(self.longest, len(self._placed))
-            if len(self._placed) >= MOST_WAITING:
+            if (waiting := len(self._placed)) > self.longest:
+                self.longest = waiting
+            if waiting >= MOST_WAITING:
                 self._full.add(self)
 
     def run(self, asked: LinedTurns | None = None) -> None:
@@ -160,11 +160,11 @@ class SlotQueue:
             try:
                 if asked is not None and asked.is_over:
                     asked.go_before()
-                if isinstance(turn, BesideTurn):
+                if type(turn) is BesideTurn:
                     has_ended = turn.attempt()
-                elif isinstance(turn, Joint):
+                elif type(turn) is Joint:
                     turn.together(
-                        [one.turn.numbers for one in placed if isinstance(one.turn, Joint)]
+                        [one.turn.numbers for one in placed if type(one.turn) is Joint]
                     )
                 else:
                     turn()
@@ -184,9 +184,9 @@ class SlotQueue:
         with self._lock:
             if not self._placed or self._is_alone:
                 return []
-            turn, _, owner = self._placed[0]
-            if isinstance(turn, BesideTurn):
-                if owner in self._beside:
+            turn = self._placed[0].turn
+            if type(turn) is BesideTurn:
+                if (owner := self._placed[0].owner) in self._beside:
                     return []  # whoever runs that comes by again
                 self._beside.add(owner)
             elif self._beside:
@@ -194,27 +194,25 @@ class SlotQueue:
             else:
                 self._is_alone = True
             found = [self._placed.popleft()]
-            if isinstance(turn, Joint):
-                while len(found) < turn.most and self._goes_with(turn):
+            if type(turn) is Joint:
+                while self._placed and len(found) < turn.most:
+                    following = self._placed[0].turn
+                    if type(following) is not Joint or following.kind != turn.kind:
+                        break
                     found.append(self._placed.popleft())
                 self.num_merged += len(found) - 1
             if self._full and not self.is_full:
                 self._full.discard(self)
             return found
 
-    def _goes_with(self, turn: Joint) -> bool:
-        """Whether the turn that is next now may be one with ``turn``."""
-        following = self._placed[0].turn if self._placed else None
-        return isinstance(following, Joint) and following.kind == turn.kind
-
     def _end(self, placed: PlacedTurn, began_s: float, *, has_ended: bool) -> None:
         now_s = self._now_s()
         with self._lock:
             self.busy_s += now_s - began_s
-            if isinstance(placed.turn, BesideTurn):
+            if type(placed.turn) is BesideTurn:
                 self._beside.remove(placed.owner)
                 if not has_ended:
-                    self._placed.appendleft(placed._replace(turn=placed.turn.alone))
+                    self._placed.appendleft(replace(placed, turn=placed.turn.alone))
                     if self.is_full:
                         self._full.add(self)
             else:
@@ -248,6 +246,7 @@ class Slots:
         self.shard = ParameterShard()
         self._row_queues = row_queues
         self._most: dict[int, int] = {}  # {part: pushes that may be one update}
+        self._merging: list[SlotQueue] = []  # of parts whose pushes may
         self.queues: dict[int, SlotQueue] = {}  # {slot: queue}
         self._row_leads: dict[int, int] = {}  # {row slot: the first at its queue}
         self._hogwild: set[int] = set()  # row slots of hogwild parts
@@ -276,6 +275,7 @@ class Slots:
         leads = row_leads | {s: self.shard.bundles[s].lead for s in layout.blocks}
         made = {lead: self._made() for lead in {*leads.values()}}
         self.queues |= {slot: made[lead] for slot, lead in leads.items()}
+        self._merging += made.values() if most > 1 else ()
         if is_hogwild(plan.spec):
             self._hogwild |= layout.row_slots
             if layout.blocks:
@@ -300,6 +300,10 @@ class Slots:
                 return Refusal(kind="not_ready", text=text, timeline=message.timeline)
         return None
 
+    def num_merged(self) -> int:
+        """Pushes that became one update with one before them, over all slots."""
+        return sum([queue.num_merged for queue in self._merging])
+
     def retire(self) -> None:
         """Another object takes this one's place: nothing here changes any more."""
         for lent in self.lent.values():
@@ -316,15 +320,12 @@ class Slots:
         changed: Iterable[int] = (),
         version: int | None = None,
     ) -> Action:
-        """Give the actions their places; what is returned runs them and must be called.
+        """Give a decision's actions their places; what is returned runs them, and must be.
 
-        Args:
-            actions: of one decision.
-            done: runs after the last of them, in whichever thread that is.
-            owner: an incarnation: its actions follow each other, even beside others.
-            changed: parts whose values change by it: readers of lent memory know so from
-                now on until they have.
-            version: of those parts, if values of a script make one.
+        ``done`` runs after the last of them, in whichever thread that is. ``owner``, an
+        incarnation: its actions follow each other, even beside others. ``changed``: parts
+        whose values change; readers of lent memory know so from now on until they have.
+        ``version``: of those parts, if values of a script make one.
         """
         lined = self._place(actions, done, owner, changed, version)
         return lined.run if actions else done
@@ -342,14 +343,14 @@ class Slots:
         """Let the numbers of a push that is applied at once follow, in its turns.
 
         It makes this version of the part. ``placed`` lets the lock go: the push has its
-        places, nothing is computed yet.
-
-        Returns:
-            Whether all has ended, and the caller is to do what ``done`` does.
+        places, nothing is computed yet. True: all has ended, and the caller does ``done``.
         """
-        actions = self.applying(part, contents, slots)
-        lined = self._place(actions, done, owner, (part,), version, threading.get_ident())
-        placed()
+        asker = threading.get_ident()
+        try:
+            actions = self.applying(part, contents, slots)
+            lined = self._place(actions, done, owner, (part,), version, asker)
+        finally:
+            placed()
         return lined.run() or not actions
 
     def applying(self, part: int, contents: PushContents, slots: Sequence[int]) -> Actions:
@@ -357,18 +358,17 @@ class Slots:
         layout, actions, most = self.layouts[part], Actions(), self._most[part]
         if most > 1:
             return self.actions.applying_jointly(part, contents, slots, most)
-        blocks: dict[Bundle, dict[int, torch.Tensor]] = {}
-        for slot in slots:
-            gradient = contents.blocks.get(slot)
-            if slot in contents.sparse or slot in contents.then:
-                actions[slot] = self.actions.stepping(layout, contents, slot)
-            elif gradient is not None:
+        taken, blocks = frozenset(slots), dict[Bundle, dict[int, torch.Tensor]]()
+        for slot in taken.intersection((*contents.sparse, *contents.then)):
+            actions[slot] = self.actions.stepping(layout, contents, slot)
+        for slot, gradient in contents.blocks.items():
+            if slot in taken and slot not in contents.then:
                 blocks.setdefault(self.shard.bundles[slot], {})[slot] = gradient
         for bundle, gradients in blocks.items():
             group = contents.hyper[bundle.group]
             actions[bundle.lead] = functools.partial(bundle.apply, gradients, group)
         if contents.rows:
-            actions |= self.actions.applying_rows(layout, contents, slots)
+            actions |= self.actions.applying_rows(layout, contents, taken)
         return actions
 
     def _place(

@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple, final
 
+import msgspec
 import torch
 
 from paceline.machine import num_cores
@@ -28,6 +29,7 @@ def nothing() -> None:
     """An action that does nothing."""
 
 
+@final
 class BesideTurn(NamedTuple):
     """A turn that may run beside others of its kind.
 
@@ -40,6 +42,7 @@ class BesideTurn(NamedTuple):
     alone: Action
 
 
+@final
 class Joint(NamedTuple):
     """A turn alone that may be one with those right behind it.
 
@@ -79,7 +82,7 @@ def one_turn(before: Turn, then: Turn) -> Turn:
     return before
 
 
-class TableStep(NamedTuple):
+class TableStep(msgspec.Struct, frozen=True):
     """Gradients that change a table in some slots, which lie together; see `RowStore`."""
 
     table: Table  # in the first of the slots
@@ -88,11 +91,13 @@ class TableStep(NamedTuple):
 
 def apply_rows(steps: Sequence[TableStep], how: RowStep) -> None:
     """Take one step of each table."""
-    for table, (name, ids, gradients, replaces, slots, ends) in steps:
+    for one in steps:
+        table, rows = one.table, one.rows
         if type(table) is ValueTable:  # by far quicker than to ask an abstract class
-            table.apply(ids, gradients, replaces=replaces)
+            table.apply(rows.ids, rows.gradients, replaces=rows.replaces)
         elif type(table) is RowTable:
-            table.store.apply(slots, ends, ids, gradients, *how.of(name))
+            numbers = rows.slots, rows.ends, rows.ids, rows.gradients
+            table.store.apply(*numbers, *how.of(rows.table))
 
 
 def apply_compensated(
@@ -174,7 +179,7 @@ class SlotRunners:
             del run  # with the gradients that it holds: the next may come late
 
 
-class PlacedTurn(NamedTuple):
+class PlacedTurn(msgspec.Struct, frozen=True):
     """A turn that has its place in a queue."""
 
     turn: Turn

@@ -276,6 +276,14 @@ def test_a_push_computes_nothing_before_it_has_let_the_lock_go(slots: Slots) -> 
     assert (values.blocks[0] != before).any()
 
 
+def test_a_push_that_finds_no_place_lets_the_lock_go(slots: Slots) -> None:
+    let_go: list[str] = []
+    contents = PushContents(({"lr": 0.1},), {}, {})
+    with pytest.raises(KeyError):
+        slots.push(9, contents, (0,), 1, 7, never, partial(let_go.append, "lock"))
+    assert let_go == ["lock"]
+
+
 @pytest.mark.parametrize("slot", [0, 1])
 def test_a_push_is_told_of_before_those_behind_it_follow(slots: Slots, slot: int) -> None:
     order: list[str] = []

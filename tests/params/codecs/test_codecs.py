@@ -116,6 +116,13 @@ def test_int8_is_within_half_a_scale_of_a_short_block(values: Float32s) -> None:
     assert error.max(initial=0) <= int8_bound(values)
 
 
+def test_int8_of_scales_that_nobody_has_made_is_infinite_and_warns_of_nothing() -> None:
+    coded = np.full(Int8().coded_bytes(2), 124, np.uint8)
+    values = np.empty(2, np.float32)
+    Int8().decode(coded, values)
+    assert np.isinf(values).all()
+
+
 def test_a_great_element_spoils_the_digits_of_its_stretch_alone() -> None:
     values = drawn(3 * STRETCH + 7)
     values[5] = 1e6

@@ -120,4 +120,5 @@ def _encode(values: Float32s, scales: Float32s, levels: Int8s, most: np.float32)
 
 
 def _decode(scales: Float32s, levels: Int8s, values: Float32s) -> None:
-    np.multiply(levels, scales[:, None], out=values, casting="same_kind")
+    with np.errstate(over="ignore"):  # by a scale that no `_encode` has made
+        np.multiply(levels, scales[:, None], out=values, casting="same_kind")

@@ -117,6 +117,7 @@ class ValuesReader:
 
     Attributes:
         version: of the values that were copied last.
+        slots: whose values lie here, ascending.
         memory: what it reads.
     """
 
@@ -138,6 +139,7 @@ class ValuesReader:
         self._blocks = {
             slot: memory[start : start + sizes[slot]] for slot, start in offsets.items()
         }
+        self.slots = tuple(self._blocks)
 
     @property
     def round(self) -> int:
@@ -148,11 +150,6 @@ class ValuesReader:
     def is_over(self) -> bool:
         """Whether nothing here changes any more."""
         return bool(self._words[_OVER])
-
-    @property
-    def slots(self) -> tuple[int, ...]:
-        """Whose values lie here, ascending."""
-        return tuple(self._blocks)
 
     def read_into(self, places: Mapping[int, Bytes], at_round: int) -> int | None:
         """Copy all blocks, of one moment, at ``at_round`` or later; the round they are of.

@@ -119,6 +119,7 @@ class ValuesReader:
 
     Attributes:
         version: of the values that were copied last.
+        slots: whose values lie here, ascending.
         memory: what it reads.
         slots: whose values lie here, ascending.
     """

@@ -136,12 +136,13 @@ class WatchedValues:
             both = enumerate(zip(*marks, *before, strict=True))
             return [i for i, (v, p, w, q) in both if (v, p) != (w, q)]
         contents = [contents_of(one) for one in self._parameters]
+        if contents == self._contents:
+            self._settled = marks
+            return []
         found = [i for i, one in enumerate(contents) if one != self._contents[i]]
         hidden = [i for i in found if marks[0][i] == before[0][i]]
         if hidden:
             self._beware(hidden[0], before=self._num_partial)
-        if not found:
-            self._settled = marks
         return found
 
     def _marks(self) -> tuple[list[int], list[int]]:

@@ -94,7 +94,8 @@ class SharedOptimizer(torch.optim.Optimizer):
                 the last step.
             JobFailed: the job as a whole cannot go on.
         """
-        if self._is_followed():
+        # Whether hooks are to be called, or a profiler is to be told.
+        if has_step_hooks(self, LOOKOUT.num_hooks) or _profiler_enabled():
             _step_followed(self, *(() if closure is None else (closure,)))
         else:
             self._push(closure)
@@ -102,10 +103,6 @@ class SharedOptimizer(torch.optim.Optimizer):
     # Torch wraps nothing then: its hooks and its name in a profile take 20 us a step,
     # whether somebody has asked for them or not.
     step.hooked = True  # type: ignore[attr-defined]
-
-    def _is_followed(self) -> bool:
-        """Whether hooks are to be called, or a profiler is to be told."""
-        return has_step_hooks(self, LOOKOUT.num_hooks) or _profiler_enabled()
 
     def _push(self, closure: Callable[[], float] | None = None) -> None:
         if closure is not None:

@@ -350,19 +350,16 @@ class Sharing:
         """
         if not self._calls.begin_step():
             return
-        shared = self._seat.numbers
         try:
-            found = [shared[part] for part in parts]
+            found = [self._seat.numbers[part] for part in parts]
         except KeyError:
             raise UsageError(_ENDED) from None
-        steps_here = False
         for numbers in found:
-            steps_here |= numbers.steps.deltas is not None
             for model in numbers.models:
                 model.check_step()
         if self.schedules.all:
             self.schedules.set_rates(self._seat.trained())
-        if steps_here:
+        if [one for one in found if one.steps.deltas is not None]:
             self._step_here(found, scaled)
         self._seat.step_all(parts, scaled=scaled)
 

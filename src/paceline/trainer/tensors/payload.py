@@ -41,7 +41,7 @@ from paceline.transport.frames import Buffer, ByteArray
 class Load(msgspec.Struct):
     """What is being pushed; without gradients for a window that has none.
 
-    ``dense``, ``coded`` and ``then`` are those of `PartLoad.hold`.
+    `PartLoad.hold` fills in ``dense``, ``coded`` and ``then``.
     """
 
     hyper: tuple[Hyper, ...] = ()

@@ -7,7 +7,7 @@ Pure.
 """
 
 import heapq
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Literal
 
 import msgspec
@@ -62,6 +62,13 @@ def wait_for(kind: WaitKind, reason: str, roles: Collection[str] = ()) -> Wait:
     """A wait for all of these, the first of them by name."""
     whom = tuple(heapq.nsmallest(MOST_NAMED, roles))
     return Wait(kind, reason, whom, len(roles) - len(whom))
+
+
+def first_of(waits: Sequence[Wait]) -> Wait:
+    """The first of these, with all that are waited for in the same way."""
+    first = waits[0]
+    roles = {role for wait in waits if wait.kind == first.kind for role in wait.whom}
+    return wait_for(first.kind, first.reason, roles)
 
 
 def named(roles: Collection[str]) -> str:

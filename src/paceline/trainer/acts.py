@@ -28,7 +28,7 @@ from paceline.messages.shared import (
     Waiting,
 )
 from paceline.messages.trainer import Beat, Beaten, Granted, Ticked
-from paceline.messages.waits import Wait, WaitKind, wait_for
+from paceline.messages.waits import Wait, WaitKind, first_of
 
 FIRST_PAUSE_S = 0.02
 LONGEST_PAUSE_S = 0.5
@@ -58,7 +58,7 @@ class Collect(msgspec.Struct, frozen=True):
 
 
 class SendPosted(NamedTuple):
-    """Want nothing but that what was posted is sent; send back nothing."""
+    """Nothing but that what was posted is sent; send back nothing."""
 
 
 class ForgetPosted(NamedTuple):
@@ -202,8 +202,7 @@ class Asking:
         The coordinator is asked whether there is still a job to wait for.
         """
         reply = (yield Ask({server: message}))[server]
-        wait = what_keeps(server, reply)
-        if wait is not None:
+        if (wait := what_keeps(server, reply)) is not None:
             yield from self.check_timeline(wait.lasting(self.now_s - since_s))
             return wait
         if isinstance(reply, Refusal):
@@ -214,8 +213,7 @@ class Asking:
     def post(self, messages: dict[str, Message]) -> Post:
         """Ask what `collect` waits for; it is sent with what the act wants next."""
         self._num_posted += 1
-        post = Post(self._num_posted, messages)
-        self.posted.append(post)
+        self.posted.append(post := Post(self._num_posted, messages))
         return post
 
     def take_posted(self) -> Sequence[Post]:
@@ -264,8 +262,7 @@ class Asking:
             waits: list[Wait] = []
             self.unreached = _unreached(came)
             for server, reply in came.items():
-                wait = what_keeps(server, reply)
-                if wait is not None:
+                if (wait := what_keeps(server, reply)) is not None:
                     waits.append(wait)
                 elif isinstance(reply, Refusal):
                     self._raise_for(reply)
@@ -273,7 +270,7 @@ class Asking:
                     replies[server] = reply  # type: ignore[assignment]  # no `Lost`
             if len(replies) == len(messages):
                 return replies
-            wait = joined(waits)
+            wait = first_of(waits)
             yield from self.check_timeline(wait.lasting(self.now_s - since_s))
             yield Pause(pause_s, wait)
             pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
@@ -389,13 +386,6 @@ def _unreached(replies: Replies) -> tuple[str, ...]:
         for role, reply in sorted(replies.items())
         if isinstance(reply, Lost) and reply.is_unreached and role_kind(role) == "server"
     )
-
-
-def joined(waits: Sequence[Wait]) -> Wait:
-    """The first of these, with all that are waited for in the same way."""
-    first = waits[0]
-    roles = {role for wait in waits if wait.kind == first.kind for role in wait.whom}
-    return wait_for(first.kind, first.reason, roles)
 
 
 def is_answer(reply: Message | Lost) -> bool:

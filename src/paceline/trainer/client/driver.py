@@ -50,8 +50,8 @@ from paceline.trainer.acts import (
 )
 from paceline.trainer.client.connections import Courier, fail_before
 from paceline.trainer.client.lock_renewal import LockKeeper
-from paceline.trainer.client.stopwatch import Stopwatch, whom
-from paceline.trainer.client.waits import Waits
+from paceline.trainer.client.stopwatch import Stopwatch
+from paceline.trainer.client.waits import Waits, whom
 from paceline.trainer.protocol import TrainerProtocol
 from paceline.transport.connection import Connection, Landing
 from paceline.transport.frames import Buffer

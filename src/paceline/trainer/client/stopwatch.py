@@ -15,7 +15,6 @@ from typing import Final, NamedTuple, final
 
 from paceline.messages.shared import SpentTime
 from paceline.timing import Clock, SplitTime
-from paceline.trainer.acts import Ask, Collect, Pause, Wanted
 
 MOST_KEPT = 1024  # durations; beyond, every second one is dropped, and so on
 MOST_FRESH = 64  # durations that no other thread has looked at
@@ -121,22 +120,6 @@ class Stopwatch:
             if len(self._kept) >= MOST_KEPT:
                 self._kept = self._kept[::2]
                 self._every *= 2
-
-
-def whom(wanted: Wanted) -> int:
-    """Who is waited for, as seconds go: `SERVERS` or `OTHERS`; several times a step."""
-    if type(wanted) is Ask:
-        calls = wanted.calls
-    elif type(wanted) is Collect:
-        calls = wanted.posted.calls
-    elif isinstance(wanted, Pause):
-        wait = wanted.wait
-        return SERVERS if wait is not None and wait.kind == "servers" else OTHERS
-    else:
-        return SERVERS  # what was posted is a push, nearly always
-    for role in calls:  # the first: those of one question are of one kind
-        return SERVERS if role[0] == "s" else OTHERS  # server-0, trainer-1, coordinator
-    return OTHERS
 
 
 def quantiles(numbers: Sequence[float]) -> tuple[float, ...]:

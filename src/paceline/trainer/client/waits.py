@@ -28,7 +28,8 @@ from paceline.messages.shared import Message, Refusal, Waiting
 from paceline.messages.trainer import Joined
 from paceline.messages.waits import Wait, WaitKind, named, wait_for
 from paceline.timing import Clock
-from paceline.trainer.acts import Lost, Replies, is_answer
+from paceline.trainer.acts import Ask, Collect, Lost, Pause, Replies, Wanted, is_answer
+from paceline.trainer.client.stopwatch import OTHERS, SERVERS
 
 TELL_AFTER_S = 10.0
 TELL_AGAIN_S = 30.0  # behind the first line; then twice as long each time
@@ -236,6 +237,22 @@ class Waits:
             lines, self._lines = self._lines, []
         for line in lines:
             self._tell(line)
+
+
+def whom(wanted: Wanted) -> int:
+    """Who is waited for, as seconds go: `SERVERS` or `OTHERS`; several times a step."""
+    if type(wanted) is Ask:
+        calls = wanted.calls
+    elif type(wanted) is Collect:
+        calls = wanted.posted.calls
+    elif isinstance(wanted, Pause):
+        wait = wanted.wait
+        return SERVERS if wait is not None and wait.kind == "servers" else OTHERS
+    else:
+        return SERVERS  # what was posted is a push, nearly always
+    for role in calls:  # the first: those of one question are of one kind
+        return SERVERS if role[0] == "s" else OTHERS  # server-0, trainer-1, coordinator
+    return OTHERS
 
 
 def _unanswered(calls: Mapping[str, Message]) -> Wait:

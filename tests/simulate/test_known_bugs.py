@@ -28,6 +28,7 @@ from paceline.coordinator.ledgers import cuts
 from paceline.coordinator.ledgers.book import Book
 from paceline.coordinator.ledgers.cuts import Counted, ManifestOrder, OpenCut
 from paceline.coordinator.ledgers.effects import Effect
+from paceline.coordinator.ledgers.questions import Asker
 from paceline.coordinator.ledgers.rounds import Rounds
 from paceline.coordinator.ledgers.tasks import num_todo
 from paceline.ids import TaskKey
@@ -40,6 +41,7 @@ from paceline.messages.server import (
     Order,
     Snapshot,
 )
+from paceline.messages.shared import TrainerMessage
 from paceline.messages.trainer import Tick
 from paceline.server.decisions.state import RoundDecision, ServerState
 from paceline.server.decisions.taking import Marks, WindowDecision
@@ -53,10 +55,17 @@ from tests.simulate.server import SimServer
 Patch = pytest.MonkeyPatch
 
 
+def heard(book: Book, asker: Asker, message: TrainerMessage) -> bool:
+    """Whoever asks is heard."""
+    del asker
+    book.members.heard(message.incarnation, book.now).wait = None
+    return True
+
+
 def no_token_check(patch: Patch) -> type[SimCoordinator]:
     """A member that was given up may go on writing."""
     patch.setattr(ServerState, "_fence_of", lambda *_: None)
-    patch.setattr(hearing, "refusal_of", lambda *_: None)
+    patch.setattr(hearing, "is_heard", heard)
     return SimCoordinator
 
 
@@ -83,12 +92,13 @@ def identity_by_trainer(patch: Patch) -> type[SimCoordinator]:
 
 def late_finish_accepted(patch: Patch) -> type[SimCoordinator]:
     """A finish report counts whatever lease and timeline it belongs to."""
-    check = hearing.refusal_of
+    check = hearing.is_heard
 
-    def refusal_of(*asked: Any) -> Any:
-        return None if isinstance(asked[-1], Tick) else check(*asked)
+    def is_heard(book: Book, asker: Asker, message: TrainerMessage) -> bool:
+        is_tick = isinstance(message, Tick)
+        return (heard if is_tick else check)(book, asker, message)
 
-    patch.setattr(hearing, "refusal_of", refusal_of)
+    patch.setattr(hearing, "is_heard", is_heard)
     return SimCoordinator
 
 
@@ -98,7 +108,13 @@ def epoch_over_with_pending_tasks(patch: Patch) -> type[SimCoordinator]:
     def is_epoch_over(state: Durable) -> bool:
         return state.stage_spec() is not None and num_todo(state) == 0
 
+    def look(book: Book) -> None:
+        decisions._look_at_epoch(book)
+        look_before(book)
+
+    look_before = decisions._look_at_questions
     patch.setattr(decisions, "is_epoch_over", is_epoch_over)
+    patch.setattr(decisions, "_look_at_questions", look)
     return SimCoordinator
 
 

@@ -55,8 +55,9 @@ class Meeting:
 
     def _read_halfway(self) -> Callable[..., Any]:
         def read(pulls: DirectPulls, *arguments: Any) -> Any:
-            name, is_known = threading.current_thread().name, pulls.knows(arguments[0])
-            if name != READER or not is_known or self.is_wanted.is_set():
+            is_reader = threading.current_thread().name == READER
+            is_known = pulls._readers.get(arguments[0]) is not None
+            if not is_reader or not is_known or self.is_wanted.is_set():
                 return self._read(pulls, *arguments)
             self.is_wanted.set()
             assert self.is_halfway.wait(PATIENCE_S)

@@ -72,7 +72,7 @@ def grace_of(pace: Pace) -> Grace:
 
 def carries_over(pace: Pace) -> bool:
     """Whether a push whose round has closed without it goes into the next one."""
-    return isinstance(pace, DiLoCo) and pace.quorum is not None
+    return isinstance(pace, DiLoCo) and pace.quorum is not None  # asked often
 
 
 def is_in_step(pace: Pace) -> bool:

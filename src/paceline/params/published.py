@@ -121,7 +121,6 @@ class ValuesReader:
         version: of the values that were copied last.
         slots: whose values lie here, ascending.
         memory: what it reads.
-        slots: whose values lie here, ascending.
     """
 
     def __init__(self, memory: Bytes, sizes: Mapping[int, int], key: bytes) -> None:

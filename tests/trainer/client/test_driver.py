@@ -13,7 +13,7 @@ from paceline.messages.waits import Wait, wait_for
 from paceline.trainer.acts import Act, Ask, Collect, Lost, Pause, SendPosted
 from paceline.trainer.client.connections import Courier
 from paceline.trainer.client.driver import Driver, Payload
-from paceline.trainer.client.waits import Waits
+from paceline.trainer.client.waits import GOES_ON_S, Waits
 from paceline.trainer.membership import Heartbeat
 from paceline.trainer.protocol.protocol import TrainerProtocol
 from tests.trainer.fake_connection import FakeConnection
@@ -299,7 +299,12 @@ def post(driver: Driver) -> Act[None]:
     yield Collect(driver._protocol.asking.post({COORDINATOR: QUESTION}))
 
 
-@pytest.mark.parametrize("act", [lambda _: ask(QUESTION), post])
+def send(driver: Driver) -> Act[None]:
+    driver._protocol.asking.post({COORDINATOR: QUESTION})
+    yield SendPosted()
+
+
+@pytest.mark.parametrize("act", [lambda _: ask(QUESTION), post, send])
 def test_who_answers_while_the_question_is_submitted_is_waited_for_too(
     job: FakeJob, driver: Driver, act: Callable[[Driver], Act[object]]
 ) -> None:
@@ -314,10 +319,13 @@ def test_who_answers_while_the_question_is_submitted_is_waited_for_too(
 
     job.lose = work
     driver.run(act(driver))
+    job.clock.advance(GOES_ON_S + 1)
+    waits.look()  # what has rested for so long is over
     assert lines == [
         "trainer-0 waits for coordinator (coordinator), 10 s: coordinator: AskRecords",
         "trainer-0 goes on after 12 s: it has waited for coordinator (coordinator)",
     ]
+    assert driver.stopwatch.spent().others == pytest.approx(12.0)
 
 
 def with_state(_role: str, message: Message) -> Payload:

@@ -134,6 +134,7 @@ class Rounds:
         """The open round of a part, closed, if the pace does without whoever is missing.
 
         With ``needs_all`` it does without nobody. ``count_records`` of the job before it.
+        Of a pace with a quorum, `look` was told of the round before.
         """
         ticks = self.open.get(part)
         if not ticks:
@@ -298,5 +299,5 @@ class Rounds:
         """Whether a quorum has come, and all others, or the time for them is over."""
         if not self.missing(part, state):
             return True
-        until_s = self._quorums[part].until_s if part in self._quorums else None
+        until_s = self._quorums[part].until_s
         return until_s is not None and until_s <= now_s

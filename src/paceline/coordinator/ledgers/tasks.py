@@ -168,8 +168,7 @@ class Deadlines:
 
     def start(self, incarnation: int, records: int, now: float) -> None:
         """A trainer goes (on) to work on at most ``records`` records."""
-        has_begun = incarnation in self._have_begun
-        least_s = self._floor_s if has_begun else self.first_batch_s
+        least_s = self.first_batch_s if self.is_first(incarnation) else self._floor_s
         allowed_s = max(min(self._limit_s * records, CEILING_S), least_s)
         due_s = now + allowed_s
         self._running[incarnation] = _Running(due_s, now)
@@ -210,7 +209,7 @@ class Deadlines:
     ) -> None:
         if running is None or records <= 0:
             return
-        if incarnation not in self._have_begun:
+        if self.is_first(incarnation):
             self.has_begun(incarnation)
             return
         self._per_record_s.append((now - running.since_s) / records)

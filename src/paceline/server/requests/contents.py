@@ -188,7 +188,7 @@ def read_known(layout: PartLayout, pull: Pull) -> Mapping[int, int]:
         UsageError: a slot is none of those that lie here.
     """
     for slot in pull.known:
-        sparse_block_of(layout, slot)
+        _sparse_block_of(layout, slot)
     return dict(sorted(pull.known.items()))
 
 
@@ -221,7 +221,7 @@ def _read_sparse(
     layout: PartLayout, push: Push, slot: int, row_bytes: Bytes, value_bytes: Bytes
 ) -> SparseGradient:
     """The gradient of rows of a slot: two buffers."""
-    block = sparse_block_of(layout, slot)
+    block = _sparse_block_of(layout, slot)
     reason = why_not_by_rows(layout.kind, push.hyper[block.group])
     if reason is not None:
         raise UsageError(f"dense slot {slot} changes by rows, but {reason}")
@@ -277,7 +277,7 @@ def _read_ids(layout: PartLayout, entry: RowSlots, buffer: Bytes) -> TableIds:
         buffer = own(buffer)
         for n, slot in enumerate(slots):
             here = buffer.view(np.int64)[ends[n] : ends[n + 1]]
-            require_within(f"table {entry.table!r}", form.bounds[slot], slot, here)
+            _require_within(f"table {entry.table!r}", form.bounds[slot], slot, here)
     return TableIds(entry.table, form, buffer.view(np.int64), slots, ends)
 
 
@@ -315,7 +315,7 @@ def block_of(layout: PartLayout, slot: int) -> BlockLayout:
     return block
 
 
-def sparse_block_of(layout: PartLayout, slot: int) -> BlockLayout:
+def _sparse_block_of(layout: PartLayout, slot: int) -> BlockLayout:
     """The block of a dense slot that takes gradients of rows."""
     block = block_of(layout, slot)
     if not block.row_bytes:
@@ -323,7 +323,7 @@ def sparse_block_of(layout: PartLayout, slot: int) -> BlockLayout:
     return block
 
 
-def require_within(what: str, bounds: tuple[int, int], slot: int, here: Int64s) -> None:
+def _require_within(what: str, bounds: tuple[int, int], slot: int, here: Int64s) -> None:
     """Ids lie in their slot: from the first to the one behind it."""
     first, behind = bounds
     if len(here) and not (here.min() >= first and here.max() < behind):

@@ -56,10 +56,10 @@ class PartLayout(NamedTuple):
     tables: dict[str, TableForm]  # by name
     kind: str  # of the optimizer; empty without one
     groups: tuple[Hyper, ...]
+    has_followers: bool  # its rows need hyper-parameters of the part's optimizer
     codec: Codec | None = None  # of gradients of rows
     value_codec: Codec | None = None  # of rows
     compensation: float | None = None  # lambda of DC-ASGD
-    has_followers: bool = False  # its rows need hyper-parameters of the part's optimizer
 
     def learns(self) -> bool:
         """Whether there is anything here that is trained."""
@@ -111,9 +111,9 @@ def layout_of(plan: PartPlan, server: str) -> PartLayout:
         tables,
         optimizer.kind if optimizer is not None else "",
         optimizer.groups if optimizer is not None else (),
+        any(form.follows is not None for form in tables.values()),
         *codecs,
         compensation_of(plan.spec.pace),
-        any(form.follows is not None for form in tables.values()),
     )
 
 

@@ -82,15 +82,16 @@ class LinedTurns:
         """A turn has ended; do what follows if it was the last."""
         if len(self._queues) > 1:
             with _ENDING:
-                self._left -= 1
-                if self._left:
-                    return
+                left = self._left = self._left - 1
+        else:
+            left = self._left = self._left - 1
+        if left:
+            return
         for values in self._changes:
             values.done()
-        if self._asker is None or self._asker != threading.get_ident():
+        self.is_over = self._asker is not None and self._asker == threading.get_ident()
+        if not self.is_over:
             self._done()
-        else:
-            self.is_over = True
 
     def run(self) -> bool:
         """Run all that may start; true: all has ended, and what follows is the asker's."""

@@ -51,7 +51,7 @@ from paceline.trainer.acts import (
 from paceline.trainer.client.connections import Courier, fail_before
 from paceline.trainer.client.lock_renewal import LockKeeper
 from paceline.trainer.client.stopwatch import Stopwatch
-from paceline.trainer.client.waits import Waits, whom
+from paceline.trainer.client.waits import Waits, whom_for
 from paceline.trainer.protocol import TrainerProtocol
 from paceline.transport.connection import Connection, Landing
 from paceline.transport.frames import Buffer
@@ -162,7 +162,7 @@ class Driver:
             began_s = now_s = self.clock.now_s()
             worked_s = self.clock.worked_s()
             while True:
-                spending.turn(whom(wanted), now_s)
+                spending.turn(whom_for(wanted, asking.posted), now_s)
                 if asking.posted:
                     self._send_posted(attach, now_s)
                 if self.span is None:
@@ -200,7 +200,7 @@ class Driver:
         if isinstance(wanted, Pause):
             self._pause(wanted, now_s)
         elif isinstance(wanted, SendPosted):
-            self.waits.rests(now_s)
+            self.waits.rests(self.clock.now_s())
         else:
             self._forget()
         return {}

@@ -19,7 +19,7 @@ what it has asked, and takes it up.
 
 import logging
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import final
 
@@ -28,7 +28,16 @@ from paceline.messages.shared import Message, Refusal, Waiting
 from paceline.messages.trainer import Joined
 from paceline.messages.waits import Wait, WaitKind, named, wait_for
 from paceline.timing import Clock
-from paceline.trainer.acts import Ask, Collect, Lost, Pause, Replies, Wanted, is_answer
+from paceline.trainer.acts import (
+    Ask,
+    Collect,
+    Lost,
+    Pause,
+    Post,
+    Replies,
+    Wanted,
+    is_answer,
+)
 from paceline.trainer.client.stopwatch import OTHERS, SERVERS
 
 TELL_AFTER_S = 10.0
@@ -239,8 +248,11 @@ class Waits:
             self._tell(line)
 
 
-def whom(wanted: Wanted) -> int:
-    """Who is waited for, as seconds go: `SERVERS` or `OTHERS`; several times a step."""
+def whom_for(wanted: Wanted, posted: Sequence[Post]) -> int:
+    """What seconds go into while an act gets what it wants: `SERVERS` or `OTHERS`.
+
+    ``posted``: what is sent before. It is asked several times a step.
+    """
     if type(wanted) is Ask:
         calls = wanted.calls
     elif type(wanted) is Collect:
@@ -249,7 +261,7 @@ def whom(wanted: Wanted) -> int:
         wait = wanted.wait
         return SERVERS if wait is not None and wait.kind == "servers" else OTHERS
     else:
-        return SERVERS  # what was posted is a push, nearly always
+        calls = posted[0].calls if posted else {}
     for role in calls:  # the first: those of one question are of one kind
         return SERVERS if role[0] == "s" else OTHERS  # server-0, trainer-1, coordinator
     return OTHERS

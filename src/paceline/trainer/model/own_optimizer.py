@@ -126,7 +126,8 @@ class _Refusal:
             raise UsageError(_NOT_KEPT)
 
 
-_FOR_THE_OTHER: Final = frozenset({_Refusal})  # object: kinds of hooks that no step calls
+# Kinds of hooks of the other object, which no step calls.
+_FOR_THE_OTHER: Final = frozenset({_Refusal})
 
 
 def is_kept(own: torch.optim.Optimizer) -> bool:

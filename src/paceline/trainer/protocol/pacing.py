@@ -38,7 +38,7 @@ class StalenessGate:
         return self._clock_in(bounded) if bounded else None
 
     def is_on(self) -> bool:
-        """Whether any part is bounded."""
+        """Whether clocks are bounded: a part is, and none is updated in rounds."""
         return bool(self._bounded())
 
     def enter(self, lease: Lease) -> None:

@@ -142,7 +142,7 @@ class TrainerProtocol:
         self.tracked.begin(spec)
 
     def at_hand(self) -> Batch | None:
-        """The next batch, delivered, where nothing has to be done before it: no act."""
+        """The next batch, delivered, where `_next_batch` would do nothing before it."""
         stage, asking = self.stage, self.asking
         if self.leaving or self.must_begin_again or self.must_join or stage is None:
             return None

@@ -139,15 +139,15 @@ class Stepping:
         )
         pulls_at = at_round if is_pulling else None
         flight = Flight(leaving.message, leaving.refused, push, values, pulls_at)
+        goes_on = goes_on or (
+            part.rules.pushes_overlap and self._leases.current(stage) is not None
+        )
+        if goes_on:
+            yield SendPosted()
         self.flights[part.spec.part] = flight
         if is_pulling and part.rules.pushes_overlap:
             part.pulled(at_round)  # what is asked for now is due no more
-        if goes_on or (
-            part.rules.pushes_overlap and self._leases.current(stage) is not None
-        ):
-            yield SendPosted()
-            return []
-        return (yield from self.land(part, stage))
+        return [] if goes_on else (yield from self.land(part, stage))
 
     def _push_step(
         self,

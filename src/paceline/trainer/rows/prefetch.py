@@ -1,9 +1,9 @@
-"""The next batch before it is delivered: its records read, the ids of its rows found.
+"""The next batch before it is delivered: of its records, the ids of its rows are found.
 
 ::
 
-    step        the next batch is read; then the push goes out, and behind it the question
-                for the rows of the ids in that batch
+    step        the push goes out; the next batch is read, of tensors the ids alone; then
+                the question goes out for their rows
     forward     its rows are here
 
 Only where nobody can tell: what is of the user's own is read when it is its turn.

@@ -359,7 +359,7 @@ class Sharing:
                 model.check_step()
         if self.schedules.all:
             self.schedules.set_rates(self._seat.trained())
-        if [one for one in found if one.steps.deltas is not None]:
+        if any(one.steps.deltas is not None for one in found):
             self._step_here(found, scaled)
         self._seat.step_all(parts, scaled=scaled)
 

@@ -41,7 +41,8 @@ from paceline.transport.frames import Buffer, ByteArray
 class Load(msgspec.Struct):
     """What is being pushed; without gradients for a window that has none.
 
-    `PartLoad.hold` fills in ``dense``, ``coded`` and ``then``.
+    `PartLoad.hold` fills in ``dense``, ``coded`` and ``then``, and copies ``sparse`` where
+    gradients may change.
     """
 
     hyper: tuple[Hyper, ...] = ()

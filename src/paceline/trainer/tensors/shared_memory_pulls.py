@@ -99,10 +99,6 @@ class DirectPulls:
             reads_there=self._readers.get(server) is not None,
         )
 
-    def knows(self, server: str) -> bool:
-        """Whether a server's values may be read without asking."""
-        return self._readers.get(server) is not None
-
     def read(self, server: str, pull: Pull) -> Pulled | None:
         """Copy a server's values; None if it must be asked."""
         reader = self._readers.get(server)

@@ -11,9 +11,7 @@ from paceline.coordinator.decisions import consequences as decisions
 from paceline.coordinator.decisions import leases as grants
 from paceline.coordinator.decisions import membership as losses
 from paceline.coordinator.decisions import reports
-from paceline.coordinator.decisions import reports as orders
 from paceline.coordinator.decisions import trainer_questions as hearing
-from paceline.coordinator.decisions import trainer_questions as requests
 from paceline.coordinator.durable import durable
 from paceline.coordinator.durable.durable import Durable
 from paceline.coordinator.durable.outcomes import (
@@ -55,9 +53,8 @@ from tests.simulate.server import SimServer
 Patch = pytest.MonkeyPatch
 
 
-def heard(book: Book, asker: Asker, message: TrainerMessage) -> bool:
+def heard(book: Book, _asker: Asker, message: TrainerMessage) -> bool:
     """Whoever asks is heard."""
-    del asker
     book.members.heard(message.incarnation, book.now).wait = None
     return True
 
@@ -94,9 +91,8 @@ def late_finish_accepted(patch: Patch) -> type[SimCoordinator]:
     """A finish report counts whatever lease and timeline it belongs to."""
     check = hearing.is_heard
 
-    def is_heard(book: Book, asker: Asker, message: TrainerMessage) -> bool:
-        is_tick = isinstance(message, Tick)
-        return (heard if is_tick else check)(book, asker, message)
+    def is_heard(*asked: Any) -> bool:
+        return (heard if isinstance(asked[-1], Tick) else check)(*asked)
 
     patch.setattr(hearing, "is_heard", is_heard)
     return SimCoordinator
@@ -110,9 +106,9 @@ def epoch_over_with_pending_tasks(patch: Patch) -> type[SimCoordinator]:
 
     def look(book: Book) -> None:
         decisions._look_at_epoch(book)
-        look_before(book)
+        look_on(book)
 
-    look_before = decisions._look_at_questions
+    look_on = decisions._look_at_questions
     patch.setattr(decisions, "is_epoch_over", is_epoch_over)
     patch.setattr(decisions, "_look_at_questions", look)
     return SimCoordinator
@@ -161,7 +157,7 @@ def newcomers_keep_their_own_state(patch: Patch) -> type[SimCoordinator]:
 
 def the_last_who_knows_may_go(patch: Patch) -> type[SimCoordinator]:
     """The loss of the only current state brings nobody back to the cut."""
-    for place in (losses, requests):
+    for place in (losses, hearing):
         patch.setattr(place, "must_return", lambda *_: False)
     return SimCoordinator
 
@@ -222,7 +218,7 @@ def done_when_read(patch: Patch) -> type[SimCoordinator]:
 def epoch_looked_at_after_reports_only(patch: Patch) -> type[SimCoordinator]:
     """An epoch ends by a trainer's report; a task that the marks complete is no report."""
     finished: list[TaskKey] = []
-    look, finish = decisions._look_at_epoch, requests.finish_if_done
+    look, finish = decisions._look_at_epoch, hearing.finish_if_done
 
     def finish_if_done(*asked: Any) -> None:
         finished.append(asked[-1])
@@ -233,7 +229,7 @@ def epoch_looked_at_after_reports_only(patch: Patch) -> type[SimCoordinator]:
             finished.clear()
             look(book)
 
-    patch.setattr(requests, "finish_if_done", finish_if_done)
+    patch.setattr(hearing, "finish_if_done", finish_if_done)
     patch.setattr(decisions, "_look_at_epoch", look_at_epoch)
     return SimCoordinator
 
@@ -301,7 +297,7 @@ def marks_not_in_the_cut(patch: Patch) -> type[SimCoordinator]:
 
 def forgotten_when_done(patch: Patch) -> type[SimCoordinator]:
     """Slots forget a task when it is done, not when a committed cut shows it done."""
-    plan = orders.plan_orders
+    plan = reports.plan_orders
 
     def plan_orders(state: Durable, report: Any, **more: Any) -> tuple[Order, ...]:
         found = plan(state, report, **more)

@@ -116,11 +116,11 @@ def test_int8_is_within_half_a_scale_of_a_short_block(values: Float32s) -> None:
     assert error.max(initial=0) <= int8_bound(values)
 
 
-def test_int8_of_scales_that_nobody_has_made_is_infinite_and_warns_of_nothing() -> None:
+def test_int8_of_a_scale_that_nobody_has_made_is_refused() -> None:
     coded = np.full(Int8().coded_bytes(2), 124, np.uint8)
-    values = np.empty(2, np.float32)
-    Int8().decode(coded, values)
-    assert np.isinf(values).all()
+    coded[:4] = np.frombuffer(np.float32(3e38).tobytes(), np.uint8)
+    with pytest.raises(UsageError, match=r"expected scales .* got 3e\+38"):
+        Int8().decode(coded, np.empty(2, np.float32))
 
 
 def test_a_great_element_spoils_the_digits_of_its_stretch_alone() -> None:
@@ -243,7 +243,7 @@ def test_bytes_of_the_right_size_never_reach_beyond(name: str, data: st.DataObje
     coded = data.draw(npst.arrays(np.uint8, size))
     memory = np.full(num + 16, 7, np.float32)
     with np.errstate(all="ignore"):
-        if name == "top10%":
+        if name in {"top10%", "int8", "int4"}:  # of other bytes some are refused
             with contextlib.suppress(UsageError):
                 codec.decode(coded, memory[8 : 8 + num])
         else:

@@ -20,6 +20,7 @@ from typing import Final, final
 import numpy as np
 import torch
 
+from paceline.errors import UsageError
 from paceline.params.codecs.codec import Bytes, Codec, Float32s, require_bytes
 
 STRETCH: Final = 1024  # elements
@@ -120,5 +121,11 @@ def _encode(values: Float32s, scales: Float32s, levels: Int8s, most: np.float32)
 
 
 def _decode(scales: Float32s, levels: Int8s, values: Float32s) -> None:
-    with np.errstate(over="ignore"):  # by a scale that no `_encode` has made
-        np.multiply(levels, scales[:, None], out=values, casting="same_kind")
+    try:
+        with np.errstate(over="raise"):
+            np.multiply(levels, scales[:, None], out=values, casting="same_kind")
+    except FloatingPointError:  # no scale that `_encode` has made
+        greatest = float(np.abs(scales).max())
+        raise UsageError(
+            f"int8: expected scales whose multiples are float32, got {greatest:g}"
+        ) from None

@@ -83,7 +83,6 @@ class WatchedValues:
         self._memory: dict[
             int, tuple[int, ByteArray | None]
         ] = {}  # making views takes long
-        self._num_partial = 0  # steps in which not all was looked at
         self._is_end = False
         self.begin()
         self.settled()
@@ -104,7 +103,7 @@ class WatchedValues:
 
     def begin(self) -> None:
         """A loop begins."""
-        self._steps = self._num_partial = 0
+        self._steps = self._num_partial = 0  # partial: not all was looked at
         self._wary_until = FIRST_STEPS
         self.overlooked = None
 

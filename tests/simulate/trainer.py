@@ -170,12 +170,11 @@ class SimTrainer(SimProcess, ActDriver):
         if takes_turns(self.protocol.parts[part].spec.pace):
             yield from self.protocol.land(part, at_once=flush)
         was_open = self.protocol.parts[part].window.is_open()
-        if flush or self.protocol.must_push(part):
-            self._look_at_norm(self.protocol.parts[part])
         timeline = self.protocol.asking.timeline
         if self._door is not None and not flush:
             self._door.begin(part)
-        stepped = yield from self.protocol.step(part, flush=flush)
+        load = partial(self._look_at_norm, self.protocol.parts[part])
+        stepped = yield from self.protocol.step(part, flush=flush, load=load)
         if self._door is not None:
             self._door.end(part, timeline, is_pushed=stepped.verdict == "pushed")
         if stepped.verdict == "dropped" or (stepped.verdict == "pushed" and was_open):

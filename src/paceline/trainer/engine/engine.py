@@ -213,11 +213,10 @@ class TrainerEngine:
         has_batch = protocol.parts[part].window.has_delivered()
         is_refused = numbers.gradients.is_refused
         self._land(part, at_once=flush)
-        if (flush or protocol.must_push(part)) and not protocol.must_join:
-            self._load(part, flush=flush, has_batch=has_batch)
+        load = partial(self._load, part, flush=flush, has_batch=has_batch)
         looks_ahead = numbers.tables or self.outlook.keeps
         coming = partial(self._ask_ahead, part) if looks_ahead else None
-        stepped = self.run(protocol.step(part, flush=flush, coming=coming))
+        stepped = self.run(protocol.step(part, flush=flush, load=load, coming=coming))
         is_kept = stepped.verdict == "kept"
         zero_grad = flush and has_batch and not is_kept
         if is_kept:

@@ -241,18 +241,16 @@ class SharedPart:
         """The round that parameters must stand at for the next push; 0 without rounds."""
         return self.round - 1 if self.rules.is_sync else 0
 
-    def push_due(self, *, at_end: bool, with_delivered: bool = False) -> bool:
-        """Whether the pace wants a push now.
+    def push_due(self, *, at_end: bool) -> bool:
+        """Whether the pace wants a push of all that was delivered, which is stepped over.
 
-        ``at_end``: the last delivered batch must end its window. ``with_delivered``: as if
-        the user had stepped just now.
+        ``at_end``: the last delivered batch must end its window.
         """
-        is_stepped = with_delivered or not self.window.has_delivered()
-        count = self.window.num_batches(with_delivered=with_delivered)
-        if self.steps is not None:
-            return (at_end and is_stepped) or count >= self.steps
-        if at_end and is_stepped:
+        if at_end:
             return True
+        count = self.window.num_batches(with_delivered=True)
+        if self.steps is not None:
+            return count >= self.steps
         if self.strategy is not None:
             return self.strategy.push_due(count)
         return count >= self.rules.push_from

@@ -257,29 +257,34 @@ class TrainerProtocol:
             yield from self._abandon(str(gone))
 
     def step(
-        self, number: int, *, flush: bool = False, coming: Coming | None = None
+        self,
+        number: int,
+        *,
+        flush: bool = False,
+        load: Callable[[], None] | None = None,
+        coming: Coming | None = None,
     ) -> Act[Stepped]:
         """A step over all delivered since the last one; ``flush``: it pushes in any case.
 
-        ``coming``: the rows of the next batch, if any are known; called when the push is on
-        its way.
+        ``load`` makes ready what is pushed, if anything is. ``coming`` says which rows the
+        next batch needs, if they are known; it is called when the push is on its way.
 
         Raises:
             UsageError: no batch was delivered since the last step.
         """
         part = self.parts[number]
-        if self.must_join:
-            return Stepped("dropped", self._why_join)
-        if part.forgotten and not part.window.is_open():
-            return Stepped("dropped", part.forgotten)
+        if self.must_join or (part.forgotten and not part.window.is_open()):
+            return Stepped("dropped", self._why_join if self.must_join else part.forgotten)
+        is_due = flush or self.stepping.push_due(part, self.stage)
+        if is_due and load is not None:
+            load()
         if not part.step() and not flush:
             raise UsageError(
                 "step() without a batch since the last step of this part; one that takes "
                 "batches ahead of its steps says so: session.batches(..., lookahead=1)"
             )
         try:
-            at_end = self._leases.is_at_end(self.stage, part)
-            if not flush and not self.stepping.push_due(part, at_end=at_end):
+            if not is_due:
                 if part.pull_due(has_pushed=False):
                     yield from pull_part(self.asking, part, tuple(self.servers), 0)
                 return _KEPT
@@ -289,12 +294,6 @@ class TrainerProtocol:
             yield from self._abandon(str(gone))
             return _PUSHED if gone.is_counted else Stepped("dropped", str(gone))
         return _PUSHED
-
-    def must_push(self, number: int) -> bool:
-        """Whether a step of a part now would be pushed, or kept in its window."""
-        part = self.parts[number]
-        at_end = self._leases.is_at_end(self.stage, part)
-        return self.stepping.push_due(part, at_end=at_end, with_delivered=True)
 
     def land(self, number: int, *, at_once: bool = True) -> Act[None]:
         """Wait for a part's push that is on its way, or only as far as the pace wants."""

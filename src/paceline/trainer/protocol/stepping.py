@@ -61,14 +61,12 @@ class Stepping:
             return self.turns.in_order(numbers)
         return numbers
 
-    def push_due(
-        self, part: SharedPart, *, at_end: bool, with_delivered: bool = False
-    ) -> bool:
+    def push_due(self, part: SharedPart, stage: StageSpec | None) -> bool:
         """Whether the pace wants a push of a part now; see `SharedPart.push_due`."""
+        at_end = self._leases.is_at_end(stage, part)
         if part.rules.takes_turns:
-            is_stepped = with_delivered or not part.window.has_delivered()
-            return (at_end and is_stepped) or self.turns.is_due(part)
-        return part.push_due(at_end=at_end, with_delivered=with_delivered)
+            return at_end or self.turns.is_due(part)
+        return part.push_due(at_end=at_end)
 
     def push(
         self,

@@ -22,7 +22,7 @@ def advanced(leases: Leases, part: int, done: Window) -> tuple[int, ...]:
 
 def one_lease(first: int = 0) -> Leases:
     leases = Leases()
-    leases.add(LeaseWork(Lease(7, KEY, first, (), {})))
+    leases.add(LeaseWork(Lease(7, KEY, first, (), {}), STAGE))
     return leases
 
 
@@ -36,7 +36,7 @@ def test_a_task_is_as_far_as_the_part_that_lags_most() -> None:
 def test_a_lease_is_held_until_it_is_complete_in_every_part() -> None:
     leases = one_lease(first=1)
     assert advanced(leases, 0, window(1, 3)) == (0,)
-    assert leases.drop_complete(PARTS, STAGE) == 0
+    assert leases.drop_complete(PARTS) == 0
     assert advanced(leases, 1, window(1, 3)) == (3,)
-    assert leases.drop_complete(PARTS, STAGE) == 1
+    assert leases.drop_complete(PARTS) == 1
     assert not leases

@@ -20,10 +20,10 @@ Nothing = Literal["spent", "lost"]
 class LeaseWork:
     """One lease, the next batch to deliver, and the last acknowledged one per part."""
 
-    def __init__(self, lease: Lease) -> None:
-        self.lease = lease
+    def __init__(self, lease: Lease, stage: StageSpec) -> None:
+        self.lease, self.stage = lease, stage
         self.next_batch = lease.first
-        self._num_batches: tuple[StageSpec | None, int] = (None, 0)  # as told of last
+        self.num_batches = stage.num_batches(lease.key.task)
         self._acked: dict[int, int] = {}  # {part: last acknowledged batch}
 
     def begins_replay(self) -> bool:
@@ -33,18 +33,9 @@ class LeaseWork:
         """
         return self.next_batch == self.lease.first and bool(self.lease.edges)
 
-    def has(self, batch: int, stage: StageSpec) -> bool:
-        """Whether the task has a batch of this number."""
-        known, num_batches = self._num_batches
-        if known is not stage:
-            num_batches = stage.num_batches(self.lease.key.task)
-            self._num_batches = (stage, num_batches)
-        return batch < num_batches
-
-    def deliver(self) -> int:
-        """The next batch, counted as delivered."""
-        self.next_batch += 1
-        return self.next_batch - 1
+    def batch_records(self, batch: int) -> int:
+        """Records of a batch of the task."""
+        return self.stage.batch_records(self.lease.key.task, batch, batch)
 
     def advance(self, part: int, last: int) -> None:
         """Batches up to ``last`` are acknowledged in a part."""
@@ -87,10 +78,10 @@ class Leases:
         self._works[work.lease.token] = work
         return True
 
-    def current(self, stage: StageSpec) -> LeaseWork | None:
+    def current(self) -> LeaseWork | None:
         """The first lease with a batch that was not delivered yet."""
         for work in self._works.values():
-            if work.has(work.next_batch, stage):
+            if work.next_batch < work.num_batches:
                 return work
         return None
 
@@ -100,7 +91,8 @@ class Leases:
 
     def deliver(self, work: LeaseWork) -> int:
         """The next batch of a lease, counted as delivered."""
-        batch = work.deliver()
+        batch = work.next_batch
+        work.next_batch += 1
         self.at_edge = batch in work.lease.edges
         return batch
 
@@ -108,25 +100,24 @@ class Leases:
         """The lease of a task; None if it is not held."""
         return next((w for w in self._works.values() if w.lease.key == key), None)
 
-    def is_at_end(self, stage: StageSpec | None, part: SharedPart) -> bool:
+    def is_at_end(self, part: SharedPart) -> bool:
         """Whether a part's window that holds the last delivered batch must end with it."""
-        assert stage is not None
-        return self.at_edge or (not part.rules.spans_tasks and self.current(stage) is None)
+        return self.at_edge or (not part.rules.spans_tasks and self.current() is None)
 
-    def peek(self, stage: StageSpec, ahead: int) -> Batch | None:
+    def peek(self, ahead: int) -> Batch | None:
         """The batch after ``ahead`` more of the same task; it is not delivered."""
-        work = self.current(stage)
-        if work is None or not work.has(work.next_batch + ahead, stage):
+        work = self.current()
+        if work is None or work.next_batch + ahead >= work.num_batches:
             return None
         return Batch(work.lease.key, work.next_batch + ahead)
 
-    def peek_on(self, stage: StageSpec, ahead: int) -> Batch | None:
+    def peek_on(self, ahead: int) -> Batch | None:
         """The batch after ``ahead`` more of all leases; it is not delivered."""
         for work in self._works.values():
             batch = work.next_batch + ahead
-            if work.has(batch, stage):
+            if batch < work.num_batches:
                 return Batch(work.lease.key, batch)
-            ahead = batch - max(work.next_batch, stage.num_batches(work.lease.key.task))
+            ahead = batch - max(work.next_batch, work.num_batches)
         return None
 
     def acked_with(
@@ -157,12 +148,12 @@ class Leases:
                 return work
         raise KeyError(TaskKey(window.stage, window.epoch, task))
 
-    def drop_complete(self, parts: tuple[int, ...], stage: StageSpec) -> int:
+    def drop_complete(self, parts: tuple[int, ...]) -> int:
         """Hold leases no longer that are complete in every part; how many there were."""
         complete = [
             token
             for token, work in self._works.items()
-            if not work.has(work.acked(parts) + 1, stage)
+            if work.acked(parts) + 1 >= work.num_batches
         ]
         for token in complete:
             del self._works[token]
@@ -192,7 +183,7 @@ def find_ahead(
     is no batch behind it.
     """
     while leases:
-        found = leases.peek_on(stage, number)
+        found = leases.peek_on(number)
         if found is not None:
             return found
         if asking.stopped is not None or asking.pauses:
@@ -206,7 +197,7 @@ def find_ahead(
         )
         reply = yield from asking.ask_once(ask)
         if isinstance(reply, Granted):
-            leases.add(LeaseWork(reply.lease))
+            leases.add(LeaseWork(reply.lease, stage))
         elif not isinstance(reply, Waiting) or reply.is_spent:
             return "spent"
     return "lost" if any(part.forgotten for part in parts.values()) else "spent"

@@ -17,7 +17,6 @@ Pure.
 from collections.abc import Iterable
 from typing import final
 
-from paceline.messages.shared import StageSpec
 from paceline.messages.trainer import Ticked
 from paceline.pace.policy import batches_of_turn
 from paceline.trainer.acts import Act, Asking, Post, SendPosted
@@ -62,7 +61,7 @@ class Overlapping:
         self._told[number] = done, self._teller.post(part, tick)
         yield SendPosted()
 
-    def land(self, part: SharedPart, stage: StageSpec) -> Act[tuple[Ticked, int]]:
+    def land(self, part: SharedPart) -> Act[tuple[Ticked, int]]:
         """Wait for a fragment's round, and for the values that it has led to.
 
         With what was answered: so many leases were worked off with it.
@@ -72,7 +71,7 @@ class Overlapping:
         done, posted = self._told.pop(number)
         ticked = yield from self._teller.collect(posted)
         self._leases.advance(number, done.window)
-        tasks_finished = self._leases.drop_complete(parts, stage)
+        tasks_finished = self._leases.drop_complete(parts)
         flight = self._flights[number]
         yield from collect_values(self._asking, part, flight.values, is_current=True)
         if flight.at_round is None:

@@ -93,9 +93,9 @@ class TrainerProtocol:
 
     def peek(self, ahead: int = 0) -> Batch | None:
         """The batch after ``ahead`` more, if it is known already; it is not delivered."""
-        if self.must_join or self.stage is None or self.asking.stopped is not None:
+        if self.must_join or self.asking.stopped is not None:
             return None
-        return self._leases.peek(self.stage, ahead)
+        return self._leases.peek(ahead)
 
     def join(self) -> Act[None]:
         """Become a member, again if need be; values and leases are as if new."""
@@ -143,15 +143,15 @@ class TrainerProtocol:
 
     def at_hand(self) -> Batch | None:
         """The next batch, delivered, where `_next_batch` would do nothing before it."""
-        stage, asking = self.stage, self.asking
-        if self.leaving or self.must_begin_again or self.must_join or stage is None:
+        asking = self.asking
+        if self.leaving or self.must_begin_again or self.must_join:
             return None
         if asking.stopped is not None or asking.pauses or self.tracked.is_wanted:
             return None
-        work = self._leases.current(stage)
+        work = self._leases.current()
         if work is None or self._leases.at_edge_before(work) or self.marching.is_on():
             return None
-        return self._deliver(stage, work)
+        return self._deliver(work)
 
     def next_batch(self) -> Act[Batch | Flush | Over | Leaving]:
         """What to do next; parameters are pulled where the pace wants it."""
@@ -172,7 +172,7 @@ class TrainerProtocol:
             return Flush()  # windows of fragments are never closed all at once
         if self.tracked.is_wanted and not self._is_open():
             yield from self._keep_tracked()
-        work = self._leases.current(self.stage)
+        work = self._leases.current()
         if (self.asking.stopped is not None or self.asking.pauses) and self._leases:
             if self._is_open():
                 return Flush()
@@ -185,12 +185,12 @@ class TrainerProtocol:
             turn = yield from self.marching.next_turn(servers, is_open=is_open)
             if turn != "go":
                 return Flush() if turn == "flush" else None
-            return self._deliver(self.stage, work)
+            return self._deliver(work)
         return (yield from self._ask_for_work(self.stage))
 
     def _ask_for_work(self, stage: StageSpec) -> Act[Flush | Over | None]:
         yield from self._land_all(but_fragments=True)
-        if self._leases.current(stage) is not None:
+        if self._leases.current() is not None:
             return None
         is_out = any(self.parts[n].rules.takes_turns for n in self.stepping.flights)
         is_open = self._is_open() or is_out
@@ -198,7 +198,7 @@ class TrainerProtocol:
         asked = AskLease(**who, stage=stage.stage, held=held, is_open=is_open)
         reply = yield from self.asking.ask_once(asked)
         if isinstance(reply, Granted):
-            yield from self._take(LeaseWork(reply.lease))
+            yield from self._take(LeaseWork(reply.lease, stage))
             return None
         self.tracked.note(reply)
         if is_open:
@@ -212,9 +212,9 @@ class TrainerProtocol:
             return Over(reply.stopped)
         return None
 
-    def _deliver(self, stage: StageSpec, work: LeaseWork) -> Batch:
+    def _deliver(self, work: LeaseWork) -> Batch:
         batch = self._leases.deliver(work)
-        records = stage.batch_records(work.lease.key.task, batch, batch)
+        records = work.batch_records(batch)
         for part in self.parts.values():
             part.deliver(work.lease, batch, records)
         self.behind.had(work.lease.key, batch)
@@ -275,7 +275,7 @@ class TrainerProtocol:
         part = self.parts[number]
         if self.must_join or (part.forgotten and not part.window.is_open()):
             return Stepped("dropped", self._why_join if self.must_join else part.forgotten)
-        is_due = flush or self.stepping.push_due(part, self.stage)
+        is_due = flush or self.stepping.push_due(part)
         if is_due and load is not None:
             load()
         if not part.step() and not flush:
@@ -299,15 +299,13 @@ class TrainerProtocol:
         """Wait for a part's push that is on its way, or only as far as the pace wants."""
         wait = self.stepping.land if at_once else self.stepping.come_along
         try:
-            if self.stage is not None:
-                yield from self._note((yield from wait(self.parts[number], self.stage)))
+            yield from self._note((yield from wait(self.parts[number])))
         except Abandoned as gone:
             yield from self._abandon(str(gone))
 
     def _land_all(self, *, but_fragments: bool = False) -> Act[None]:
         if self.stepping.flights:
-            assert self.stage is not None, "without one nothing is pushed"
-            landing = self.stepping.land_all(self.stage, but_fragments=but_fragments)
+            landing = self.stepping.land_all(but_fragments=but_fragments)
             yield from self._note((yield from landing))
         if self._teller.untold or self._teller.unheard:
             yield from self._teller.tell_all(self.parts)
@@ -315,13 +313,14 @@ class TrainerProtocol:
     def _push_window(
         self, part: SharedPart, coming: Coming | None = None
     ) -> Act[list[Ticked]]:
-        assert self.stage is not None
-        return self.stepping.push(part, self.stage, tuple(self.servers), coming)
+        return self.stepping.push(part, tuple(self.servers), coming)
 
     def _note(self, told: list[Ticked]) -> Act[None]:
         for ticked in told:
             if ticked.lease is not None:
-                yield from self._take(LeaseWork(ticked.lease), is_behind_push=True)
+                assert self.stage is not None, "without one nothing is pushed"
+                work = LeaseWork(ticked.lease, self.stage)
+                yield from self._take(work, is_behind_push=True)
 
     def _take(self, work: LeaseWork, *, is_behind_push: bool = False) -> Act[None]:
         is_entering = not self._leases

@@ -11,7 +11,6 @@ from functools import partial
 from typing import final
 
 from paceline.errors import Refused, UsageError
-from paceline.messages.shared import StageSpec
 from paceline.messages.trainer import Ticked
 from paceline.trainer.acts import Abandoned, Act, Asking, SendPosted
 from paceline.trainer.holdings import Leases, SharedPart, Writing, hand_back
@@ -61,9 +60,9 @@ class Stepping:
             return self.turns.in_order(numbers)
         return numbers
 
-    def push_due(self, part: SharedPart, stage: StageSpec | None) -> bool:
+    def push_due(self, part: SharedPart) -> bool:
         """Whether the pace wants a push of a part now; see `SharedPart.push_due`."""
-        at_end = self._leases.is_at_end(stage, part)
+        at_end = self._leases.is_at_end(part)
         if part.rules.takes_turns:
             return at_end or self.turns.is_due(part)
         return part.push_due(at_end=at_end)
@@ -71,7 +70,6 @@ class Stepping:
     def push(
         self,
         part: SharedPart,
-        stage: StageSpec,
         servers: tuple[str, ...],
         coming: Coming | None = None,
     ) -> Act[list[Ticked]]:
@@ -83,32 +81,30 @@ class Stepping:
         """
         # Chosen here, not within an act: every act on the way costs at every reply.
         if part.spec.part in self.collectives:
-            return self._exchange(part, stage, servers)
+            return self._exchange(part, servers)
         is_plain = not part.rules.takes_turns and part.writing is None
         if is_plain and part.spec.part not in self.flights:
-            return self._push_window(part, stage, servers, coming)
-        return self._push(part, stage, servers, coming)
+            return self._push_window(part, servers, coming)
+        return self._push(part, servers, coming)
 
     def _push(
         self,
         part: SharedPart,
-        stage: StageSpec,
         servers: tuple[str, ...],
         coming: Coming | None,
     ) -> Act[list[Ticked]]:
-        ticked = yield from self.land(part, stage)
+        ticked = yield from self.land(part)
         if part.rules.takes_turns:
             for number in [n for n in self.flights if self._parts[n].rules.takes_turns]:
-                ticked += yield from self.land(self._parts[number], stage)
+                ticked += yield from self.land(self._parts[number])
             self.turns.pushed(part)
         if part.writing is not None:
-            return ticked + (yield from self._push_step(part, part.writing, stage, servers))
-        return ticked + (yield from self._push_window(part, stage, servers, coming))
+            return ticked + (yield from self._push_step(part, part.writing, servers))
+        return ticked + (yield from self._push_window(part, servers, coming))
 
     def _push_window(
         self,
         part: SharedPart,
-        stage: StageSpec,
         servers: tuple[str, ...],
         coming: Coming | None,
     ) -> Act[list[Ticked]]:
@@ -138,20 +134,19 @@ class Stepping:
         pulls_at = at_round if is_pulling else None
         flight = Flight(leaving.message, leaving.refused, push, values, pulls_at)
         goes_on = goes_on or (
-            part.rules.pushes_overlap and self._leases.current(stage) is not None
+            part.rules.pushes_overlap and self._leases.current() is not None
         )
         if goes_on:
             yield SendPosted()
         self.flights[part.spec.part] = flight
         if is_pulling and part.rules.pushes_overlap:
             part.pulled(at_round)  # what is asked for now is due no more
-        return [] if goes_on else (yield from self.land(part, stage))
+        return [] if goes_on else (yield from self.land(part))
 
     def _push_step(
         self,
         part: SharedPart,
         writing: Writing,
-        stage: StageSpec,
         servers: tuple[str, ...],
     ) -> Act[list[Ticked]]:
         """Push a part's window, and those beside it, as one step."""
@@ -174,27 +169,27 @@ class Stepping:
         ticked: list[Ticked] = []
         for left, one in zip(leaving, parts, strict=True):
             if one.rules.is_sync:
-                told: Ticked | None = yield from self._count_round(one, stage, left.whole())
+                told: Ticked | None = yield from self._count_round(one, left.whole())
             else:
                 is_last = one is part
-                told = yield from self._count(one, stage, left.whole(), is_last=is_last)
+                told = yield from self._count(one, left.whole(), is_last=is_last)
             ticked += [] if told is None else [told]
         return ticked
 
-    def land(self, part: SharedPart, stage: StageSpec) -> Act[list[Ticked]]:
+    def land(self, part: SharedPart) -> Act[list[Ticked]]:
         """Wait for a part's push that is on its way, if there is one."""
         if part.spec.part not in self.flights:
             return []
         if part.rules.round_overlap:
-            ticked, num_finished = yield from self._overlapping.land(part, stage)
+            ticked, num_finished = yield from self._overlapping.land(part)
             self.tasks_finished += num_finished
             return [ticked]
         flight = self.flights.pop(part.spec.part)
         done = yield from collect_push(self._asking, flight)
         if part.rules.is_sync:
-            told: Ticked | None = yield from self._count_round(part, stage, done)
+            told: Ticked | None = yield from self._count_round(part, done)
         else:
-            told = yield from self._count(part, stage, done)
+            told = yield from self._count(part, done)
         is_counted = told is not None and told.late is None
         try:
             yield from self._read_after(part, flight, is_first=done.is_first)
@@ -216,20 +211,18 @@ class Stepping:
         if not (is_late or flight.at_round is None or part.rules.pushes_overlap):
             part.pulled(flight.at_round)
 
-    def land_all(
-        self, stage: StageSpec, *, but_fragments: bool = False
-    ) -> Act[list[Ticked]]:
+    def land_all(self, *, but_fragments: bool = False) -> Act[list[Ticked]]:
         """Wait for all pushes that are on their way, or all but fragments'."""
         ticked: list[Ticked] = []
         for part in list(self._parts.values()):
             if not (but_fragments and part.rules.takes_turns):
-                ticked += yield from self.land(part, stage)
+                ticked += yield from self.land(part)
         return ticked
 
-    def come_along(self, part: SharedPart, stage: StageSpec) -> Act[list[Ticked]]:
+    def come_along(self, part: SharedPart) -> Act[list[Ticked]]:
         """Before a step: wait for a part's push as far as the pace wants it by now."""
         if not part.rules.round_overlap or self.turns.has_gone_far(part):
-            return (yield from self.land(part, stage))
+            return (yield from self.land(part))
         if part.spec.part in self.flights:
             yield from self._overlapping.tell_prepared(part)
         return []
@@ -252,7 +245,6 @@ class Stepping:
     def _count(
         self,
         part: SharedPart,
-        stage: StageSpec,
         done: Acknowledged,
         *,
         is_last: bool = True,
@@ -268,12 +260,12 @@ class Stepping:
         acked = self._leases.acked_with(part.spec.part, done.window, parts)
         self._leases.advance(part.spec.part, done.window)
         self._teller.add(part, done, acked)
-        num_complete = self._leases.drop_complete(parts, stage)
+        num_complete = self._leases.drop_complete(parts)
         self.tasks_finished += num_complete
         self._asking.clock += 1
         # While a window is open, its task has not ended: with another lease at hand it
         # would go on into the next one.
-        is_busy = part.window.is_open() or others or self._leases.current(stage)
+        is_busy = part.window.is_open() or others or self._leases.current()
         wants_lease = not is_busy
         must_tell = part.rules.is_bounded or num_complete or wants_lease
         if not is_last or not (must_tell or self._teller.is_due(part)):
@@ -296,7 +288,6 @@ class Stepping:
     def _count_round(
         self,
         part: SharedPart,
-        stage: StageSpec,
         done: Acknowledged,
         *,
         collective: Collective | None = None,
@@ -306,7 +297,7 @@ class Stepping:
         acked = self._leases.acked_with(part.spec.part, done.window, parts)
         self._teller.add(part, done, acked)
         self._asking.clock += 1
-        is_busy = part.window.is_open() or others or self._leases.current(stage)
+        is_busy = part.window.is_open() or others or self._leases.current()
         tick = self._teller.tick(
             part,
             is_prepared=done.is_prepared,
@@ -323,15 +314,13 @@ class Stepping:
             part.came_late(done.window, ticked.late)
             return ticked
         self._leases.advance(part.spec.part, done.window)
-        self.tasks_finished += self._leases.drop_complete(parts, stage)
+        self.tasks_finished += self._leases.drop_complete(parts)
         part.round = 1 + (part.round if ticked.round is None else ticked.round)
         return ticked
 
-    def _exchange(
-        self, part: SharedPart, stage: StageSpec, servers: tuple[str, ...]
-    ) -> Act[list[Ticked]]:
+    def _exchange(self, part: SharedPart, servers: tuple[str, ...]) -> Act[list[Ticked]]:
         """Servers prepare an empty window; its values travel between trainers."""
-        ticked = yield from self.land(part, stage)
+        ticked = yield from self.land(part)
         collective = self.collectives.pop(part.spec.part)
         leaving = close_window(self._asking, part, servers)
         push = self._asking.post(leaving.pushes)
@@ -347,7 +336,7 @@ class Stepping:
         )
         done = yield from collect_push(self._asking, flight)
         try:
-            told = yield from self._count_round(part, stage, done, collective=collective)
+            told = yield from self._count_round(part, done, collective=collective)
         except UsageError:  # nobody will close this round: what is left waits for none
             self._teller.forget()
             raise

@@ -175,21 +175,21 @@ class Rotation:
         """Who the trainer is now."""
         return StandingThen(self._asking.incarnation, self._asking.timeline)
 
-    def visit(self, stage: StageSpec, key: TaskKey, first: int) -> int:
+    def visit(self, key: TaskKey, first: int) -> int:
         """The last batch of a cell that a window from ``first`` on can have.
 
         Batches that are known to some server already go in a window of their own.
         """
         work = self._work_on(key)
         edges = [edge for edge in work.lease.edges if edge >= first]
-        return min([*edges, stage.num_batches(key.task) - 1])
+        return min([*edges, work.num_batches - 1])
 
-    def deliver(self, stage: StageSpec, key: TaskKey, last: int) -> None:
+    def deliver(self, key: TaskKey, last: int) -> None:
         """Batches up to ``last`` are in the user's hands, too."""
         work = self._work_on(key)
         while work.next_batch <= last:
             batch = self._leases.deliver(work)
-            records = stage.batch_records(key.task, batch, batch)
+            records = work.batch_records(batch)
             for part in self._parts.values():
                 part.deliver(work.lease, batch, records)
 
@@ -221,14 +221,14 @@ class Rotation:
         held = self._leases.held(tuple(self._parts))
         return AskLease(**self._asking.who(), stage=stage.stage, held=held)
 
-    def take(self, lease: Lease, standing: StandingThen) -> None:
+    def take(self, stage: StageSpec, lease: Lease, standing: StandingThen) -> None:
         """A lease that was asked for ahead is held from now on, unless it is void.
 
         One that the trainer enters with is asked for once more, by `next_batch`: entering
         is more than holding a lease.
         """
         if standing == self.standing and lease.entry != lease.token:
-            self._leases.add(LeaseWork(lease))
+            self._leases.add(LeaseWork(lease, stage))
 
     def _work_on(self, key: TaskKey) -> LeaseWork:
         work = self._leases.of(key)

@@ -196,7 +196,7 @@ class RotationLoop:
                 if isinstance(found, Flush):
                     carrier.flush()
                     continue
-                last = self._acts.visit(self._spec, found.key, found.batch)
+                last = self._acts.visit(found.key, found.batch)
                 cell = self._cell(found, last, began_s)
                 self._look_ahead()
                 began_s = self._clock.now_s()
@@ -270,7 +270,7 @@ class RotationLoop:
         began_s = self._clock.now_s()
         if not carrier.protocol.must_join and acts.holds(key):
             trained = found.batch + cell.num_trained() - 1
-            acts.deliver(self._spec, key, trained)
+            acts.deliver(key, trained)
             self._write(cell)
             self._keep(key, cell)
             if self._ahead.is_done():
@@ -354,7 +354,7 @@ class RotationLoop:
         """What was found meanwhile is held from now on."""
         found = self._ahead.wait_found()
         if found is not None:
-            self._acts.take(found.lease, found.standing)
+            self._acts.take(self._spec, found.lease, found.standing)
 
     def _tell(self) -> None:
         total_s = self.waited_s + self.pushed_s + self.computed_s

@@ -329,7 +329,7 @@ def _look_at_clocks(book: Book) -> None:
         if is_within(ask.staleness, ask.clock.steps, slowest):
             book.questions.ahead.take(incarnation)
             saw_wait(book, book.governor, parked)
-            book.deadlines.goes_on(incarnation, book.durable, book.now)
+            book.deadlines.goes_on(incarnation, book.durable.queue, book.now)
             book.reply(parked.ticket, GoOn(slowest=slowest))
 
 

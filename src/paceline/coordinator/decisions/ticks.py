@@ -6,7 +6,7 @@ Pure.
 """
 
 from paceline.coordinator.decisions.leases import (
-    finish_if_done,
+    go_on_with,
     grant,
     is_pending,
     leave_block,
@@ -110,8 +110,7 @@ def ticked(book: Book, tick: Tick) -> None:
     for span, last in zip(spans, tick.acked, strict=True):
         record = queue.pending.get(span.task)
         if record is not None:
-            book.progress.advance(record.lease.key, last)
-            finish_if_done(book, book.progress, book.seen, record.lease.key)
+            go_on_with(book, book.progress, book.seen, record.lease.key, last)
 
 
 def _note_refused(book: Book, tick: Tick) -> None:
@@ -147,7 +146,7 @@ def came_late(book: Book, trainer: str, ticket: int, tick: Tick) -> None:
         book.seen.last_late[who] = tick.number
         late = (tick.part, tick.round, trainer, tick.incarnation, tick.number, tick.records)
         book.commit(PushLate(*late))
-    book.deadlines.goes_on(tick.incarnation, book.durable, book.now)
+    book.deadlines.goes_on(tick.incarnation, book.durable.queue, book.now)
     round_now, stopped = book.durable.parts[tick.part].round, book.durable.stopped
     book.reply(
         ticket,
@@ -174,7 +173,7 @@ def reply_ticked(book: Book, trainer: str, ticket: int, tick: Tick) -> None:
     done = book.seen.records.get(trainer, 0)
     book.seen.records[trainer] = done + tick.records
     if not is_fresh:  # whoever is granted a lease has its clock started with it
-        book.deadlines.goes_on(tick.incarnation, book.durable, book.now)
+        book.deadlines.goes_on(tick.incarnation, book.durable.queue, book.now)
     track = tick.ends_step and book.keeping.track_from == tick.incarnation
     slowest = None if tick.clock is None else book.clocks.slowest(book.durable.queue)
     part = book.durable.parts[tick.part]
@@ -225,14 +224,14 @@ def give_back(
     ``acked_by_token`` is {lease: last batch acknowledged in every part}; what the sender
     does not hold is passed over.
     """
-    reason, is_carried = _why(message)
+    (reason, is_carried), spec = _why(message), page.durable.stage_spec()
     for record in list(page.durable.queue.held_by(message.incarnation).values()):
         lease = record.lease
+        assert spec is not None
         if lease.token not in acked_by_token:
             continue
         first = max(acked_by_token[lease.token], lease.first - 1) + 1
-        progress.advance(lease.key, first - 1)
-        finish_if_done(page, progress, seen, lease.key)
+        go_on_with(page, progress, seen, lease.key, first - 1)
         if lease.key.task in page.durable.queue.pending:
             edges = tuple(edge for edge in lease.edges if edge >= first)
             failed = isinstance(message, FailTask)
@@ -240,7 +239,7 @@ def give_back(
             if is_carried:
                 leave_block(page.durable, seen, lease.key)
             page.commit(TaskReturned(*back))
-            progress.forget(lease.key)
+            progress.forget(spec, lease.key)
 
 
 def _why(message: HandBack | FailTask) -> tuple[str, bool]:

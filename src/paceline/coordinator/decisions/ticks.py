@@ -50,7 +50,7 @@ def tick_asked(book: Book, asker: Asker, message: Tick) -> None:
         book.keeping.applied()
         ticked(book, message)
         reply_ticked(book, asker.role, asker.ticket, message)
-    elif is_in_time(book.durable, message) and may_tick(book.durable, message):
+    elif may_tick(book.durable, message):
         book.deadlines.stopped(message.incarnation, message.records, book.now)
         book.rounds.tick(asker.role, message, book.now)
         key = (message.incarnation, message.part)
@@ -77,16 +77,16 @@ def has_ticked(state: Durable, tick: Tick) -> bool:
     return not tick.is_prepared or part.counted.get(tick.incarnation, 0) >= tick.number
 
 
-def is_in_time(state: Durable, tick: Tick) -> bool:
-    """Whether the open round can have this tick."""
-    part = state.parts[tick.part]
-    return tick.round == part.round + 1 or carries_over(part.plan.spec.pace)
-
-
 def may_tick(state: Durable, tick: Tick) -> bool:
-    """Whether the window is the asker's to apply: a lease may be back in the queue."""
-    queue, (stage, epoch, spans) = state.queue, tick.window
-    if not updates_in_rounds(state.parts[tick.part].plan.spec.pace):
+    """Whether the open round can have this tick, and its window is the asker's to apply.
+
+    A lease may be back in the queue.
+    """
+    part, queue, (stage, epoch, spans) = state.parts[tick.part], state.queue, tick.window
+    pace = part.plan.spec.pace
+    if tick.round != part.round + 1 and not carries_over(pace):
+        return False
+    if not updates_in_rounds(pace):
         return False
     if (stage, epoch) != (queue.stage, queue.epoch):
         return False
@@ -177,7 +177,7 @@ def reply_ticked(book: Book, trainer: str, ticket: int, tick: Tick) -> None:
     track = tick.ends_step and book.keeping.track_from == tick.incarnation
     slowest = None if tick.clock is None else book.clocks.slowest(book.durable.queue)
     part = book.durable.parts[tick.part]
-    every = adapts_steps(part.plan.spec.pace)
+    every = adapts_steps(part.plan.spec.pace) if tick.round is None else None
     steps = None if every is None else book.speeds.steps_of(tick.incarnation, every)
     book.reply(
         ticket,

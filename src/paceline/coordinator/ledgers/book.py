@@ -125,13 +125,8 @@ class Page(ABC):
 
     def is_cut_whole(self) -> bool:
         """Whether there is a cut, and all shared parts lie in it."""
-        cut, parts = self.durable.cut, self.durable.parts
-        if cut is None or len(cut.parts) != len(parts):
-            return False
-        for part in cut.parts:  # noqa: SIM110  (asked at every event)
-            if part not in parts:
-                return False
-        return True
+        cut = self.durable.cut
+        return cut is not None and set(cut.parts) == set(self.durable.parts)
 
     def sync_parts(self) -> list[int]:
         """Parts that are updated in rounds."""

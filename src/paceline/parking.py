@@ -101,7 +101,8 @@ class Parking(Generic[KeyT, QuestionT]):
         self._found = None
         if self._put_off:
             self._put_off.pop(self._who(key), None)
-        self._new.pop(key, None)
+        if self._new:
+            self._new.pop(key, None)
         return self._parked.pop(key, None)
 
     def put_off(self, key: KeyT, wait: Wait, now: float) -> None:

@@ -5,13 +5,14 @@ from typing import Any
 
 import pytest
 
+from paceline.coordinator.durable import Durable
 from paceline.coordinator.durable.outcomes import (
     AnyOutcome,
     EpochEnded,
     RoundCommitted,
     StopRequested,
 )
-from paceline.coordinator.storage import MOST_GATHERED, Keeper
+from paceline.coordinator.storage import MOST_GATHERED, MOST_RECORDS, Keeper
 from paceline.errors import StoreFull
 from paceline.events import EventLog
 from paceline.timing import ManualClock
@@ -22,10 +23,9 @@ GATHER_S = 0.25
 class Groups:
     """A journal that remembers how many records came together."""
 
-    num_records = 0
-
     def __init__(self) -> None:
         self.groups: list[int] = []
+        self.num_records = 0
         self.is_full = False
 
     def append(self, bodies: Sequence[bytes]) -> int:
@@ -33,6 +33,9 @@ class Groups:
             raise StoreFull("full", "here", "the disk is full")
         self.groups.append(len(bodies))
         return sum(self.groups)
+
+    def compact(self, _: bytes) -> int:
+        return 0
 
 
 @pytest.fixture
@@ -99,6 +102,21 @@ def test_the_last_of_them_are_journalled(keeper: Keeper, journal: Groups) -> Non
     assert keeper.keep([], is_last=True)
     assert keeper.keep([], is_last=True)
     assert journal.groups == [1]
+
+
+def test_a_long_journal_is_compacted_only_while_nothing_lies(
+    keeper: Keeper, journal: Groups, clock: ManualClock
+) -> None:
+    def keep(*outcomes: AnyOutcome) -> bool:
+        keeper.keep(outcomes)
+        return keeper.is_long
+
+    journal.num_records = MOST_RECORDS + 1
+    assert not keep(round_(1)), "what lies would be replayed on a state that has it"
+    clock.advance(GATHER_S)
+    assert keep()
+    keeper.compact(Durable())
+    assert not keep(round_(2))
 
 
 def test_elsewhere_each_event_is_journalled_before_it_is_told(

@@ -233,6 +233,19 @@ def test_what_was_brought_before_an_error_is_seen_to(house: House) -> None:
     assert house.noted == ["journal 1", "told trainer-1"]
 
 
+def test_how_the_job_stands_is_told_as_soon_as_nobody_is_at_work(house: House) -> None:
+    asking = threading.Thread(target=house.service.status)
+
+    def ask() -> None:
+        asking.start()
+        asking.join(0.1)
+        assert asking.is_alive(), "what was decided just now is still told"
+
+    house.join(1, then=ask)
+    asking.join(0.7)
+    assert not asking.is_alive()
+
+
 def test_a_long_journal_is_compacted_and_says_the_same(house: House) -> None:
     for number in range(30):
         house.join(number)

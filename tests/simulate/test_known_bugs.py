@@ -218,18 +218,18 @@ def done_when_read(patch: Patch) -> type[SimCoordinator]:
 def epoch_looked_at_after_reports_only(patch: Patch) -> type[SimCoordinator]:
     """An epoch ends by a trainer's report; a task that the marks complete is no report."""
     finished: list[TaskKey] = []
-    look, finish = decisions._look_at_epoch, hearing.finish_if_done
+    look, go_on = decisions._look_at_epoch, hearing.go_on_with
 
-    def finish_if_done(*asked: Any) -> None:
-        finished.append(asked[-1])
-        finish(*asked)
+    def go_on_with(book: Book, *asked: Any) -> None:
+        finished.append(asked[-2])
+        go_on(book, *asked)
 
     def look_at_epoch(book: Book) -> None:
         if finished:
             finished.clear()
             look(book)
 
-    patch.setattr(hearing, "finish_if_done", finish_if_done)
+    patch.setattr(hearing, "go_on_with", go_on_with)
     patch.setattr(decisions, "_look_at_epoch", look_at_epoch)
     return SimCoordinator
 

@@ -108,7 +108,7 @@ class EventInbox:
             self._has_time_passed = True
         else:
             self._events.append(event)
-        return threading.get_ident() not in self._gathering
+        return not self._gathering or threading.get_ident() not in self._gathering
 
     def take(self) -> list[Event]:
         """All of them; time passes last, so that signs of life count first."""

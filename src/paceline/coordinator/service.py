@@ -98,14 +98,14 @@ class CoordinatorService:
             CheckpointCorrupt: there are cuts to go on from, and none is whole.
             StoreFull: a new run cannot be journalled.
         """
-        self._config, self._store = config, store
-        self._clock, self._events = clock, events
+        self._config, self._store, self._clock, self._events = config, store, clock, events
         self._state = CoordinatorState(config, read_journal(journal), clock.now_s())
-        self._lock = threading.Lock()  # guards the four fields below, and _threads
+        self._lock = threading.Lock()  # guards the five fields below, and _threads
         self._inbox = EventInbox()
         self._answers = Answers()
         self._connections = Connections()
         self._is_at_work = self._is_broken = False
+        self._num_awaiting = 0  # threads that wait until nothing moves
         # For the one at work alone, but for a look at whether something is held.
         self._keeper = Keeper(journal, clock, events, gather_s)
         self._held: list[Decision] = []  # decided, and not journalled
@@ -139,7 +139,7 @@ class CoordinatorService:
     def status(self) -> JobStatus:
         """How the job stands, this process included."""
         with self._idle:
-            self._idle.wait_for(self._is_still, timeout=1.0)
+            self._wait_still(1.0)
             return self._with_self(self._state.status())
 
     @property
@@ -150,7 +150,7 @@ class CoordinatorService:
     def finish(self) -> bool:
         """The job is over: servers are told to shut down; false: not on a full disk."""
         with self._idle:
-            self._idle.wait_for(self._is_still, timeout=5.0)
+            self._wait_still(5.0)
             if self._held:
                 return False
             self._is_at_work = True
@@ -166,7 +166,7 @@ class CoordinatorService:
             if thread.ident is not None:
                 thread.join(timeout=5.0)
         with self._idle:
-            self._idle.wait_for(self._is_still, timeout=5.0)
+            self._wait_still(5.0)
             if not self._held:
                 self._keeper.keep([], is_last=True)
         self._events.write("closed", closed_of(self._state.status()))
@@ -264,8 +264,8 @@ class CoordinatorService:
         """What came meanwhile; without any the work is over."""
         with self._lock:
             events = self._inbox.take()
-            if not events:
-                self._is_at_work = False
+            self._is_at_work = bool(events)
+            if self._num_awaiting and not events:
                 self._idle.notify_all()
             return events
 
@@ -277,7 +277,7 @@ class CoordinatorService:
             self._held = decisions
             return False
         has_cut = CutCommitted in map(type, outcomes)
-        if has_cut or self._keeper.is_long():
+        if has_cut or self._keeper.is_long:
             self._keeper.compact(self._state.durable)
         if has_cut:
             self._values.note_named(self._state.durable)
@@ -302,9 +302,11 @@ class CoordinatorService:
         for one in asked:
             one.reply(held_answer(one.kind, trouble, status))
 
-    def _is_still(self) -> bool:
-        """Whether nothing moves: nobody is at work, or only holds what cannot be kept."""
-        return not self._is_at_work or bool(self._held)
+    def _wait_still(self, timeout_s: float) -> None:
+        """Under the lock: until nobody is at work, or only holds what cannot be kept."""
+        self._num_awaiting += 1
+        self._idle.wait_for(lambda: not self._is_at_work or bool(self._held), timeout_s)
+        self._num_awaiting -= 1
 
     def _answer(self, effect: SendReply) -> None:
         with self._lock:
@@ -312,11 +314,11 @@ class CoordinatorService:
         if answer is None:
             return
         message = effect.message
-        if isinstance(message, JobStatus):
+        if type(message) is JobStatus:
             message = self._with_self(message)
-        elif isinstance(message, LauncherOrders):
+        elif type(message) is LauncherOrders:
             message = structs.replace(message, status=self._with_self(message.status))
-        elif isinstance(message, Results) and is_kept(message):
+        elif type(message) is Results and is_kept(message):
             whole = functools.partial(self._values.wait_whole, message)
             self._run_beside(lambda: answer(whole()), "coordinator-value")
             return
@@ -330,8 +332,7 @@ class CoordinatorService:
         self._run_beside(commit, "coordinator-cut")
 
     def _drop_cut(self, effect: DropCut) -> None:
-        store, run = self._store, self._config.run
-        drop = functools.partial(wait_dropped, store, effect.folder, run)
+        drop = functools.partial(wait_dropped, self._store, effect.folder, self._config.run)
         self._run_beside(drop, "coordinator-drop")
 
     def _run_beside(self, what: Callable[[], None], name: str) -> None:

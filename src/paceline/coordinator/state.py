@@ -116,13 +116,14 @@ class CoordinatorState:
 
     def apply(self, event: Event, now: float) -> Decision:
         """Take note of an event and decide all that follows from it."""
-        if isinstance(event, RunOpened):
+        if type(event) is RunOpened:
             return self._open_run(event, now)
         book = self._book
         book.now = now
         _TAKEN[type(event)](book, event)
         look_again(book)
-        end_waits(book)
+        if now >= book.first_due_s:
+            end_waits(book)
         return Decision(*book.take())
 
     def status(self) -> JobStatus:

@@ -256,6 +256,7 @@ class Keeper:
         the last cut are undone, whether they are journalled or not.
         """
         self.holding = DiskWait()  # since when it cannot be written
+        self.is_long = False  # the journal, with all it has got now: it is to be compacted
         self._journal, self._clock, self._events = journal, clock, events
         self._gather_s, self._gathered_s = gather_s, 0.0
         self._gathered: list[Outcome] = []  # since then; what others build upon is not here
@@ -284,6 +285,7 @@ class Keeper:
             return False
         failpoint("coordinator.before_reply")
         self._gathered = []
+        self.is_long = self._journal.num_records > self._compact_above
         self._events.write_all(map(told, told_now))
         return True
 
@@ -315,13 +317,9 @@ class Keeper:
             self._events.write("DiskAwaited", fields)
         return True
 
-    def is_long(self) -> bool:
-        """Whether the journal has become so long that it is to be compacted."""
-        return not self._gathered and self._journal.num_records > self._compact_above
-
     def compact(self, durable: Durable) -> None:
         """Let the journal hold this state alone; on a full disk it goes on longer."""
-        self._compact_above = MOST_RECORDS
+        self._compact_above, self.is_long = MOST_RECORDS, False
         try:
             self._journal.compact(_encoder.encode(StateSaved(durable)))
         except StoreError as error:

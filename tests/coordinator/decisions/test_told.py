@@ -3,9 +3,9 @@
 import pytest
 
 from paceline.config import Async, Pace, Sync
-from paceline.messages.server import SlotLoad
-from paceline.messages.shared import Lease, SpentTime
-from paceline.messages.trainer import Beat
+from paceline.messages.server import Orders, SlotLoad
+from paceline.messages.shared import Lease, SpentTime, Waiting
+from paceline.messages.trainer import AskLease, Beat
 from paceline.messages.watching import AskStatus, JobStatus, ProcessStatus
 from paceline.parking import PARK_S
 from tests.coordinator.conftest import Job
@@ -77,3 +77,19 @@ def test_a_clock_counts_a_trainers_steps(pace: Pace) -> None:
     else:
         job.get("trainer-0", Beat(**job.who("trainer-0"), clock=2))
     assert stands(job, "trainer-0").clock == 2
+
+
+def test_a_server_without_orders_is_told_so_when_its_own_time_is_over() -> None:
+    job = Job(trainers=2, pace=Async())
+    job.open("trainer-0")
+    asked = job.ask("trainer-0", AskLease(**job.who("trainer-0"), stage=0))
+    job.serve()
+    job.now += PARK_S / 2
+    ticket = job.ask("server-0", job.servers[0].report())
+    job.now += PARK_S / 2
+    job.ask("observer", AskStatus())
+    assert isinstance(job.answers[asked], Waiting)
+    assert ticket not in job.answers
+    job.now += PARK_S / 2
+    job.ask("observer", AskStatus())
+    assert job.answers[ticket] == Orders(incarnation=job.servers[0].incarnation)

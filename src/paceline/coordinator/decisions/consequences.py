@@ -149,13 +149,13 @@ def _may_be_cut(book: Book) -> bool:
 
 def end_waits(book: Book) -> None:
     """Answer every question that has been parked for its time with the reason."""
-    if book.now < book.first_due_s:
-        return
-    parkings = (*book.questions.of_trainers, *book.questions.of_operators)
+    asked = book.questions
+    parkings = (*asked.of_trainers, *asked.of_operators)
     for waiting in parkings:
         for key, parked in waiting.due(book.now):
             saw_wait(book, book.governor, parked)
             _put_off(book, waiting, key, parked)
+    parkings = (*parkings, asked.servers)  # of whom none is due any more
     book.first_due_s = min(waiting.first_due_s() for waiting in parkings)
 
 
@@ -329,7 +329,7 @@ def _look_at_clocks(book: Book) -> None:
         if is_within(ask.staleness, ask.clock.steps, slowest):
             book.questions.ahead.take(incarnation)
             saw_wait(book, book.governor, parked)
-            book.deadlines.goes_on(incarnation, book.durable, book.now)
+            book.deadlines.goes_on(incarnation, book.durable.queue, book.now)
             book.reply(parked.ticket, GoOn(slowest=slowest))
 
 

@@ -97,7 +97,7 @@ def grant(
             book.effect(records_missing(spec, key, first, reason))
             pick = pick_for(book, book.seen, trainer)
         else:
-            return _lend(book, trainer, incarnation, pick)
+            return _lend(book, spec, trainer, incarnation, pick)
     return None
 
 
@@ -179,7 +179,7 @@ def participants(state: Durable, seen: TrainersSeen) -> dict[str, int]:
     }
 
 
-def _lend(book: Book, trainer: str, incarnation: int, pick: Pick) -> Lease:
+def _lend(book: Book, spec: StageSpec, trainer: str, incarnation: int, pick: Pick) -> Lease:
     """A lease of this task, journalled; one who held none enters with it."""
     state, key, first = book.durable, pick.key, pick.resume.first
     is_entering = not state.queue.held_by(incarnation)
@@ -206,8 +206,8 @@ def _lend(book: Book, trainer: str, incarnation: int, pick: Pick) -> Lease:
         book.speeds.enters(incarnation, book.now)
     book.keeping.entered.add(incarnation)
     if first:
-        book.progress.advance(key, first - 1)
-    book.deadlines.goes_on(incarnation, book.durable, book.now)
+        book.progress.advance(spec, key, first - 1)
+    book.deadlines.goes_on(incarnation, state.queue, book.now)
     return lease
 
 
@@ -262,17 +262,17 @@ def is_mid_step(state: Durable) -> bool:
     return state.queue.does_any_hold(state.mid_step)
 
 
-def finish_if_done(
-    page: Page, progress: TaskProgress, seen: TrainersSeen, key: TaskKey
+def go_on_with(
+    page: Page, progress: TaskProgress, seen: TrainersSeen, key: TaskKey, last: int
 ) -> None:
-    """Close a pending task whose batches are all acknowledged in every part."""
+    """A pending task is acknowledged up to ``last`` in every part; with all, it is done."""
     spec = page.durable.stage_spec()
     assert spec is not None
-    last = progress.last_acked(key)
-    if last == spec.num_batches(key.task) - 1 and is_pending(page.durable, key):
+    is_done = progress.advance(spec, key, last) == spec.num_batches(key.task) - 1
+    if is_done and is_pending(page.durable, key):
         leave_block(page.durable, seen, key)
         page.commit(TaskDone(key, spec.task_records(key.task)))
-        progress.forget(key)
+        progress.forget(spec, key)
 
 
 def is_pending(state: Durable, key: TaskKey) -> bool:

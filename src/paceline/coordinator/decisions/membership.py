@@ -76,7 +76,7 @@ def look_for_losses(book: Book) -> None:
     for loss in book.unreached.losses(state.trainers, state.servers, book.now):
         lose(book, loss)
     first_batch_s = book.deadlines.first_batch_s
-    for incarnation in book.deadlines.expired(book.now):
+    for incarnation in book.deadlines.expired(state, book.now):
         reason = "no batch of its lease was acknowledged in time"
         if book.deadlines.is_first(incarnation):
             reason = (
@@ -112,9 +112,10 @@ def _restored_resumes(book: Book) -> tuple[Resume, ...]:
 
 
 def _lose_trainer(book: Book, trainer: str, loss: Loss) -> None:
-    held = []
+    spec, held = book.durable.stage_spec(), []
     for record in book.durable.queue.held_by(loss.incarnation).values():
-        book.progress.forget(record.lease.key)
+        assert spec is not None
+        book.progress.forget(spec, record.lease.key)
         held.append(record.lease.key)
     info = book.members.info(loss.incarnation)
     if info is not None and info.pid and held:

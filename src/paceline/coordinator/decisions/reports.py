@@ -205,21 +205,18 @@ def server_reported(book: Book, asker: Asker, report: ServerReport) -> None:
 
 def answer_servers(book: Book) -> None:
     """Send orders to every waiting server for which there are any."""
-    waiting, told, state = book.questions.servers, book.servers, book.durable
-    due = waiting.due(book.now)
+    waiting, told = book.questions.servers, book.servers
+    due = waiting.due(book.now) if book.now >= book.first_due_s else []
     for server, _ in due:
         waiting.take(server)
     for server, parked in due + waiting.to_look_at(book.cause_of_orders()):
-        report = told.reports.get(server)
-        if report is None or state.servers.get(server) != report.incarnation:
-            waiting.take(server)
-            continue
+        report = told.reports[server]  # whoever is lost waits no longer
         if book.is_finishing:
             book.reply(parked.ticket, _shut_down(report.incarnation, "the job is over"))
             waiting.take(server)
             continue
         orders = plan_orders(
-            state,
+            book.durable,
             report,
             open_cut=book.cutting.open,
             fences=told.fences,

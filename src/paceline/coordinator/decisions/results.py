@@ -61,9 +61,9 @@ def finish_task(book: Book, message: FinishTask) -> Message:
         return book.refusal("invalid", trouble)
     result = message.result if message.kept is None else None
     book.commit(TaskDone(record.lease.key, 0, result, message.kept))
-    book.progress.forget(record.lease.key)
+    book.progress.forget(spec, record.lease.key)
     book.deadlines.has_begun(message.incarnation)
-    book.deadlines.goes_on(message.incarnation, state, book.now)
+    book.deadlines.goes_on(message.incarnation, state.queue, book.now)
     return Done()
 
 

@@ -6,7 +6,7 @@ Pure.
 """
 
 from paceline.coordinator.decisions.leases import (
-    finish_if_done,
+    go_on_with,
     grant,
     is_pending,
     leave_block,
@@ -50,7 +50,7 @@ def tick_asked(book: Book, asker: Asker, message: Tick) -> None:
         book.keeping.applied()
         ticked(book, message)
         reply_ticked(book, asker.role, asker.ticket, message)
-    elif is_in_time(book.durable, message) and may_tick(book.durable, message):
+    elif may_tick(book.durable, message):
         book.deadlines.stopped(message.incarnation, message.records, book.now)
         book.rounds.tick(asker.role, message, book.now)
         key = (message.incarnation, message.part)
@@ -77,16 +77,16 @@ def has_ticked(state: Durable, tick: Tick) -> bool:
     return not tick.is_prepared or part.counted.get(tick.incarnation, 0) >= tick.number
 
 
-def is_in_time(state: Durable, tick: Tick) -> bool:
-    """Whether the open round can have this tick."""
-    part = state.parts[tick.part]
-    return tick.round == part.round + 1 or carries_over(part.plan.spec.pace)
-
-
 def may_tick(state: Durable, tick: Tick) -> bool:
-    """Whether the window is the asker's to apply: a lease may be back in the queue."""
-    queue, (stage, epoch, spans) = state.queue, tick.window
-    if not updates_in_rounds(state.parts[tick.part].plan.spec.pace):
+    """Whether the open round can have this tick, and its window is the asker's to apply.
+
+    A lease may be back in the queue.
+    """
+    part, queue, (stage, epoch, spans) = state.parts[tick.part], state.queue, tick.window
+    pace = part.plan.spec.pace
+    if tick.round != part.round + 1 and not carries_over(pace):
+        return False
+    if not updates_in_rounds(pace):
         return False
     if (stage, epoch) != (queue.stage, queue.epoch):
         return False
@@ -110,8 +110,7 @@ def ticked(book: Book, tick: Tick) -> None:
     for span, last in zip(spans, tick.acked, strict=True):
         record = queue.pending.get(span.task)
         if record is not None:
-            book.progress.advance(record.lease.key, last)
-            finish_if_done(book, book.progress, book.seen, record.lease.key)
+            go_on_with(book, book.progress, book.seen, record.lease.key, last)
 
 
 def _note_refused(book: Book, tick: Tick) -> None:
@@ -147,7 +146,7 @@ def came_late(book: Book, trainer: str, ticket: int, tick: Tick) -> None:
         book.seen.last_late[who] = tick.number
         late = (tick.part, tick.round, trainer, tick.incarnation, tick.number, tick.records)
         book.commit(PushLate(*late))
-    book.deadlines.goes_on(tick.incarnation, book.durable, book.now)
+    book.deadlines.goes_on(tick.incarnation, book.durable.queue, book.now)
     round_now, stopped = book.durable.parts[tick.part].round, book.durable.stopped
     book.reply(
         ticket,
@@ -174,11 +173,11 @@ def reply_ticked(book: Book, trainer: str, ticket: int, tick: Tick) -> None:
     done = book.seen.records.get(trainer, 0)
     book.seen.records[trainer] = done + tick.records
     if not is_fresh:  # whoever is granted a lease has its clock started with it
-        book.deadlines.goes_on(tick.incarnation, book.durable, book.now)
+        book.deadlines.goes_on(tick.incarnation, book.durable.queue, book.now)
     track = tick.ends_step and book.keeping.track_from == tick.incarnation
     slowest = None if tick.clock is None else book.clocks.slowest(book.durable.queue)
     part = book.durable.parts[tick.part]
-    every = adapts_steps(part.plan.spec.pace)
+    every = adapts_steps(part.plan.spec.pace) if tick.round is None else None
     steps = None if every is None else book.speeds.steps_of(tick.incarnation, every)
     book.reply(
         ticket,
@@ -225,14 +224,14 @@ def give_back(
     ``acked_by_token`` is {lease: last batch acknowledged in every part}; what the sender
     does not hold is passed over.
     """
-    reason, is_carried = _why(message)
+    (reason, is_carried), spec = _why(message), page.durable.stage_spec()
     for record in list(page.durable.queue.held_by(message.incarnation).values()):
         lease = record.lease
+        assert spec is not None
         if lease.token not in acked_by_token:
             continue
         first = max(acked_by_token[lease.token], lease.first - 1) + 1
-        progress.advance(lease.key, first - 1)
-        finish_if_done(page, progress, seen, lease.key)
+        go_on_with(page, progress, seen, lease.key, first - 1)
         if lease.key.task in page.durable.queue.pending:
             edges = tuple(edge for edge in lease.edges if edge >= first)
             failed = isinstance(message, FailTask)
@@ -240,7 +239,7 @@ def give_back(
             if is_carried:
                 leave_block(page.durable, seen, lease.key)
             page.commit(TaskReturned(*back))
-            progress.forget(lease.key)
+            progress.forget(spec, lease.key)
 
 
 def _why(message: HandBack | FailTask) -> tuple[str, bool]:

@@ -10,7 +10,7 @@ Pure.
 from collections.abc import Callable
 from typing import Any
 
-from paceline.coordinator.decisions.leases import finish_if_done, wait_of_all
+from paceline.coordinator.decisions.leases import go_on_with, wait_of_all
 from paceline.coordinator.decisions.membership import lose
 from paceline.coordinator.decisions.pace_changes import saw_numbers
 from paceline.coordinator.decisions.results import (
@@ -195,10 +195,9 @@ def _ask_lease(book: Book, asker: Asker, message: AskLease) -> None:
         book.seen.asked_first = (message.stage, book.now)
     acked_by_token = dict(message.held)
     for record in list(book.durable.queue.held_by(message.incarnation).values()):
-        lease = record.lease
-        if lease.token in acked_by_token:
-            book.progress.advance(lease.key, acked_by_token[lease.token])
-            finish_if_done(book, book.progress, book.seen, lease.key)
+        lease, last = record.lease, acked_by_token.get(record.lease.token)
+        if last is not None:
+            go_on_with(book, book.progress, book.seen, lease.key, last)
     if not book.durable.queue.held_by(message.incarnation):
         book.speeds.rests(message.incarnation)
     book.park(book.questions.leases, message.incarnation, asker, message)
@@ -236,7 +235,7 @@ def _give_back(
 ) -> Message:
     give_back(book, book.progress, book.seen, message, acked_by_token)
     book.rounds.drop(asker.role)
-    book.deadlines.goes_on(message.incarnation, book.durable, book.now)
+    book.deadlines.goes_on(message.incarnation, book.durable.queue, book.now)
     return Done()
 
 
@@ -245,7 +244,7 @@ def _beat(book: Book, _: Asker, message: Beat) -> Message:
     if message.evaluated > info.evaluated:
         info.evaluated = message.evaluated
         book.deadlines.has_begun(message.incarnation)
-        book.deadlines.goes_on(message.incarnation, book.durable, book.now)
+        book.deadlines.goes_on(message.incarnation, book.durable.queue, book.now)
     state = book.durable
     if message.bounded_clock is not None and message.timeline == state.timeline:
         book.clocks.tell(message.incarnation, message.bounded_clock, state.queue)

@@ -119,12 +119,8 @@ class Queue(msgspec.Struct, dict=True):  # what is cached beside the fields is n
 
     def holders(self, but: Container[str] = ()) -> set[str]:
         """Ids of the trainers that hold a lease, but these."""
-        found = set()
-        for records in self._held.values():
-            trainer = next(iter(records.values())).trainer
-            if trainer not in but:
-                found.add(trainer)
-        return found
+        records = self.pending.values()
+        return {record.trainer for record in records if record.trainer not in but}
 
     def first_holders(self, count: int) -> list[str]:
         """Ids of at most so many who hold one, those without a break for longest."""

@@ -35,7 +35,6 @@ from paceline.coordinator.ledgers.questions import Asker, Parked, Questions
 from paceline.coordinator.ledgers.rounds import Rounds
 from paceline.coordinator.ledgers.tasks import Deadlines, TaskProgress, returned_records
 from paceline.coordinator.ledgers.unreached import Unreached
-from paceline.ids import TaskKey
 from paceline.messages.shared import Message, Refusal, RefusalKind
 from paceline.messages.watching import Resumed
 from paceline.pace.auto import Governor
@@ -126,13 +125,8 @@ class Page(ABC):
 
     def is_cut_whole(self) -> bool:
         """Whether there is a cut, and all shared parts lie in it."""
-        cut, parts = self.durable.cut, self.durable.parts
-        if cut is None or len(cut.parts) != len(parts):
-            return False
-        for part in cut.parts:  # noqa: SIM110  (asked at every event)
-            if part not in parts:
-                return False
-        return True
+        cut = self.durable.cut
+        return cut is not None and set(cut.parts) == set(self.durable.parts)
 
     def sync_parts(self) -> list[int]:
         """Parts that are updated in rounds."""
@@ -189,16 +183,18 @@ class Book(Page):
         self.wish: PaceWish | None = None  # the change of pace that the job pauses for
         self.governor: Governor | None = None  # of parts at the pace `auto`
         self.clocks = Clocks(is_whole=not durable.queue.pending)
-        self.progress = TaskProgress(self._records_of)
+        self.progress = TaskProgress()
         self.deadlines = Deadlines(config.first_batch_s)
         self.speeds, self.metrics, self.training = Speeds(), Metrics(), Training()
         self.resumed: Resumed | None = None  # where this run went on
         self.is_finishing = False
         self.no_room = ""  # for which roles, as the launcher has said
         self.is_interrupted = False  # an operator wants it, and the launcher is to hear
+        spec = durable.stage_spec()
         for record in durable.queue.pending.values():
-            self.progress.advance(record.lease.key, record.lease.first - 1)
-            self.deadlines.goes_on(record.incarnation, durable, now)
+            assert spec is not None
+            self.progress.advance(spec, record.lease.key, record.lease.first - 1)
+            self.deadlines.goes_on(record.incarnation, durable.queue, now)
             self.keeping.entered.add(record.incarnation)
 
     # ------------------------------------------------------------ this event
@@ -233,10 +229,6 @@ class Book(Page):
         self.keeping.drop()
 
     # ------------------------------------------------------------ often asked
-
-    def _records_of(self, key: TaskKey, first: int, last: int) -> int:
-        spec = self.durable.stage_spec()
-        return spec.batch_records(key.task, first, last) if spec and last >= 0 else 0
 
     def servers_ready(self) -> bool:
         """Whether all servers of the job are members, on this timeline, and ready."""

@@ -287,10 +287,11 @@ class Rounds:
     def _is_full(self, part: int, state: Durable, *, needs_all: bool) -> bool:
         """Whether all have come, or all but those that the pace does without."""
         pace, num_holders = state.parts[part].plan.spec.pace, state.queue.num_holders()
-        short = num_holders - len(self.open[part])
+        ticks = self.open[part]
+        short = num_holders - len(ticks)
         if short > 0 and (needs_all or short > backups_of(pace)):
             return False  # seen without looking at each
-        missing = len(self.missing(part, state))
+        missing = len(state.queue.holders(but=ticks))
         if missing and (needs_all or _is_uneven(state)):
             return False
         return not missing or may_do_without(pace, missing, num_holders)

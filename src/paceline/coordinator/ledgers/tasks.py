@@ -11,14 +11,15 @@ Pure.
 import math
 import statistics
 from collections import deque
-from collections.abc import Callable
 from typing import NamedTuple, final
 
 import msgspec
+from msgspec.structs import replace
 
-from paceline.coordinator.durable import Durable
+from paceline.coordinator.durable import Durable, Queue
 from paceline.coordinator.durable.outcomes import Resume
 from paceline.ids import NO_BATCH, TaskKey
+from paceline.messages.shared import StageSpec
 
 FLOOR_S = 60.0
 CEILING_S = 3600.0
@@ -77,6 +78,12 @@ def returned_records(state: Durable) -> int:
     )
 
 
+def held_records(state: Durable, incarnation: int) -> int:
+    """Records of the tasks that a trainer holds."""
+    spec, held = state.stage_spec(), state.queue.held_by(incarnation)
+    return 0 if spec is None else sum(map(spec.task_records, held))
+
+
 def untrained_records(state: Durable) -> int:
     """Records of the current loop that no batch counts for, in this epoch and later ones.
 
@@ -111,28 +118,28 @@ def is_last_epoch(state: Durable) -> bool:
 class TaskProgress:
     """How far each open task is: told anew by its trainer after a restart."""
 
-    def __init__(self, records_of: Callable[[TaskKey, int, int], int]) -> None:
-        """Know nothing; ``records_of``: (task, first, last) -> records of these batches."""
+    def __init__(self) -> None:
+        """Know nothing."""
         self.records = 0  # acknowledged, of all open tasks
-        self._records_of = records_of
         self._acked: dict[TaskKey, int] = {}  # {task: last batch, in every part}
 
-    def advance(self, key: TaskKey, last: int) -> None:
-        """All batches up to ``last`` are acknowledged in every part."""
+    def advance(self, spec: StageSpec, key: TaskKey, last: int) -> int:
+        """All batches up to ``last`` are acknowledged in every part; the last that is."""
         before = self._acked.get(key, NO_BATCH)
-        if last > before:
-            self._acked[key] = last
-            self.records += self._records_of(key, before + 1, last)
-        else:
-            self._acked[key] = before
+        if last <= before:
+            return before
+        self._acked[key] = last
+        self.records += spec.batch_records(key.task, before + 1, last)
+        return last
 
     def last_acked(self, key: TaskKey) -> int:
         """The last batch known to be acknowledged in every part."""
         return self._acked.get(key, NO_BATCH)
 
-    def forget(self, key: TaskKey) -> None:
+    def forget(self, spec: StageSpec, key: TaskKey) -> None:
         """A task is over, or back in ``todo``."""
-        self.records -= self._records_of(key, 0, self._acked.pop(key, NO_BATCH))
+        last = self._acked.pop(key, NO_BATCH)
+        self.records -= spec.batch_records(key.task, 0, last)
 
     def clear(self) -> None:
         """Nothing is open any more (a return to a cut)."""
@@ -141,10 +148,15 @@ class TaskProgress:
 
 
 class _Running(msgspec.Struct, frozen=True):
-    """A lease's clock: when its time is over, and since when it runs."""
+    """A lease's clock: since when it runs, and what it allows, at least and a record."""
 
-    due_s: float
     since_s: float
+    least_s: float
+    limit_s: float
+
+    def due_s(self, records: int) -> float:
+        """When its time is over, for whoever holds so many records."""
+        return self.since_s + max(min(self.limit_s * records, CEILING_S), self.least_s)
 
 
 @final
@@ -166,22 +178,16 @@ class Deadlines:
         self._running: dict[int, _Running] = {}  # {incarnation: its lease's clock}
         self._first_due_s = math.inf  # before then nobody's time is over
 
-    def start(self, incarnation: int, records: int, now: float) -> None:
-        """A trainer goes (on) to work on at most ``records`` records."""
-        least_s = self.first_batch_s if self.is_first(incarnation) else self._floor_s
-        allowed_s = max(min(self._limit_s * records, CEILING_S), least_s)
-        due_s = now + allowed_s
-        self._running[incarnation] = _Running(due_s, now)
-        if due_s < self._first_due_s:
-            self._first_due_s = due_s
-
-    def goes_on(self, incarnation: int, state: Durable, now: float) -> None:
+    def goes_on(self, incarnation: int, queue: Queue, now: float) -> None:
         """A trainer goes on; what it holds is to be done in a time that runs from now."""
-        spec, held = state.stage_spec(), state.queue.held_by(incarnation)
-        if spec is None or not held:
+        if not queue.does_hold(incarnation):
             self.pause(incarnation)
             return
-        self.start(incarnation, sum(map(spec.task_records, held)), now)
+        has_begun = incarnation in self._have_begun
+        least_s = self._floor_s if has_begun else self.first_batch_s
+        self._running[incarnation] = _Running(now, least_s, self._limit_s)
+        if now + least_s < self._first_due_s:
+            self._first_due_s = now + least_s
 
     def is_first(self, incarnation: int) -> bool:
         """Whether a trainer is at the first batch of its membership."""
@@ -209,7 +215,7 @@ class Deadlines:
     ) -> None:
         if running is None or records <= 0:
             return
-        if self.is_first(incarnation):
+        if incarnation not in self._have_begun:
             self.has_begun(incarnation)
             return
         self._per_record_s.append((now - running.since_s) / records)
@@ -218,7 +224,7 @@ class Deadlines:
             is_full = len(self._per_record_s) == KEPT_DURATIONS
             self._until_sorted = KEPT_DURATIONS // 2 if is_full else 16
             median = statistics.median(self._per_record_s)
-            spread = statistics.median(abs(d - median) for d in self._per_record_s)
+            spread = statistics.median([abs(d - median) for d in self._per_record_s])
             self._limit_s = 10 * (median + 6 * spread)
 
     def pause(self, incarnation: int) -> None:
@@ -228,21 +234,26 @@ class Deadlines:
     def excuse(self, seconds: float) -> None:
         """Nobody could be heard for so long: everyone has that much longer."""
         self._running = {
-            incarnation: _Running(running.due_s + seconds, running.since_s + seconds)
+            incarnation: replace(running, since_s=running.since_s + seconds)
             for incarnation, running in self._running.items()
         }
 
-    def expired(self, now: float) -> list[int]:
+    def expired(self, state: Durable, now: float) -> list[int]:
         """Incarnations whose time is over; those that come after them have twice as long.
 
+        How long it is follows from what each holds; who holds nothing has no deadline.
         Else a first batch that takes longer than anybody was given (a model that is being
         compiled) would begin again elsewhere for ever.
         """
         if now < self._first_due_s:
             return []
-        found = sorted(i for i, running in self._running.items() if running.due_s <= now)
-        due_s = [running.due_s for running in self._running.values()]
-        self._first_due_s = min(due_s, default=math.inf)
+        due_s = {
+            incarnation: running.due_s(held_records(state, incarnation))
+            for incarnation, running in self._running.items()
+            if state.queue.does_hold(incarnation)
+        }
+        self._first_due_s = min(due_s.values(), default=math.inf)
+        found = sorted(incarnation for incarnation, due in due_s.items() if due <= now)
         if any(not self.is_first(incarnation) for incarnation in found):
             self._floor_s = min(2 * self._floor_s, CEILING_S)
         if any(self.is_first(incarnation) for incarnation in found):

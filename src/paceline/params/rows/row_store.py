@@ -163,7 +163,7 @@ class RowStore:
         if had_rows:
             self._number_again(sum(self.counts.values()) + len(ids))
         self._reserve(len(ids))
-        self._insert((slot,), (0, len(ids)), ids)
+        self._insert((slot,), np.array([0, len(ids)]), ids)
         for name, array in columns.items():
             column = self.values if name == "values" else self.state[name]
             self.stretch(slot, column)[:] = array
@@ -194,14 +194,14 @@ class RowStore:
 
         An id may be there twice: it has one row, and is counted as if it had two.
         """
-        new_ends = places.searchsorted(ends).tolist()
-        shares = zip(slots, new_ends, new_ends[1:], strict=False)
-        most = max([self.counts[slot] + stop - start for slot, start, stop in shares])
+        here = places.searchsorted(ends)
+        new = zip(slots, (here[1:] - here[:-1]).tolist(), strict=True)
+        most = max([self.counts[slot] + count for slot, count in new])
         if most > self._room:
             self._lay_out(max(most, 2 * self._room))
             compiled.kernels.find(self._cells, ids, rows)  # all lie elsewhere now
         self._reserve(len(places))
-        rows[places] = made = self._insert(slots, new_ends, ids[places])
+        rows[places] = made = self._insert(slots, here, ids[places])
         compiled.kernels.put(values, made, self.values)
         fill_new_state(self.optimizer, self.values, self.state, made)
 
@@ -216,14 +216,14 @@ class RowStore:
         for slot, count in self.counts.items():
             ids = self.ids(slot).copy()
             self.counts[slot] = 0
-            self._insert((slot,), (0, count), ids)
+            self._insert((slot,), np.array([0, count]), ids)
 
-    def _insert(self, slots: Sequence[int], ends: Sequence[int], ids: Int64s) -> Int64s:
+    def _insert(self, slots: Sequence[int], ends: Int64s, ids: Int64s) -> Int64s:
         """The row of each id: of those that a slot has not, the next ones."""
         firsts, rows = self._firsts, np.empty(len(ids), np.int64)
         nexts = np.array([firsts[slot] + self.counts[slot] for slot in slots], np.int64)
-        insert, stops = compiled.kernels.insert_by_slot, np.array(ends, np.int64)
-        insert(self._cells, ids, stops, self._known, nexts, rows)
+        insert = compiled.kernels.insert_by_slot
+        insert(self._cells, ids, ends, self._known, nexts, rows)
         for slot, behind in zip(slots, nexts.tolist(), strict=True):
             self.counts[slot] = behind - firsts[slot]
         return rows

@@ -162,8 +162,8 @@ def put(values: Float32s, rows: Int64s, out: Float32s) -> None:
 def read(cells: Int64s, ids: Int64s, values: Float32s, out: Float32s, rows: Int64s) -> int:
     """Copy the row of each id into ``out`` (n, dim); how many are unknown.
 
-    Their places are left as they are. It is `find` and `gather`, but memory is asked for
-    a row as soon as it is known which.
+    Their places are left as they are. It is `find` and a copy, but memory is asked for a
+    row as soon as it is known which.
     """
     mask = np.uint64(len(cells) - 1)
     unknown = 0

@@ -57,9 +57,17 @@ def drawn(seed: int, slots: list[int]) -> Draw:
     return Draw(slots, ends, np.concatenate(found))
 
 
+def twice(draw: Draw) -> Draw:
+    """Some ids of each slot repeated, which a read may."""
+    slots, ends, ids = draw
+    shares = [np.resize(one, len(one) * 3 // 2) for one in np.split(ids, ends[1:-1])]
+    more = [0, *np.cumsum([len(one) for one in shares]).tolist()]
+    return Draw(slots, more, np.concatenate(shares))
+
+
 def change(store: RowStore, alone: dict[int, RowTable], kind: str, draw: Draw) -> None:
     """Push to both, or read both, making rows or not."""
-    slots, ends, ids = draw
+    slots, ends, ids = draw if kind == "push" else twice(draw)
     out = np.empty((len(ids), 3), np.float32)
     gradients = np.random.default_rng(len(ids)).normal(size=out.shape).astype(np.float32)
     if kind == "push":
@@ -88,11 +96,12 @@ def test_slots_of_a_store_are_as_they_are_alone(
 ) -> None:
     store, together = shared(optimizer)
     alone = tables(optimizer, None)
-    moments = []
+    moments, touched = [], list[int]()
     for kind, some, seed in came:
         draw = drawn(seed, sorted(some))
         if kind in {"push", "make", "read"}:
             change(store, alone, kind, draw)
+            touched += draw.ids.tolist() if kind != "read" else []
             continue
         for slot in draw.slots:
             if kind == "load":
@@ -105,6 +114,22 @@ def test_slots_of_a_store_are_as_they_are_alone(
         require_equal(snapshot.arrays(), expected)
     for slot in SLOTS:
         require_equal(together[slot].export(), alone[slot].export())
+        order = [one for one in dict.fromkeys(touched) if one % 8 == slot]
+        assert store.ids(slot).tolist() == order
+
+
+def test_a_row_begins_as_its_id_and_optimizer_say_whatever_comes_with_it() -> None:
+    for optimizer in OPTIMIZERS:
+        store, together = shared(optimizer)
+        single = {slot: tables(optimizer, None)[slot] for slot in SLOTS}
+        for seed in range(4):  # of those that come most are new at first, and few at last
+            draw = drawn(seed, [*SLOTS])
+            out = np.empty((len(draw.ids), 3), np.float32)
+            store.gather_into(*draw, create=True, out=out)
+        for slot in SLOTS:
+            for one in store.ids(slot).copy():
+                single[slot].gather(np.array([one]), create=True)
+            require_equal(together[slot].export(), single[slot].export())
 
 
 def test_slots_that_have_counted_other_steps_go_on_as_they_count() -> None:

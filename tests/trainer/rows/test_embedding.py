@@ -25,8 +25,8 @@ def gradient_by_id(module: Embedding, session: Session) -> dict[int, torch.Tenso
     recorded = table.take()
     if not recorded:
         return {}
-    route, gradient, _ = merge(table.spec.name, plan, recorded)
-    return dict(zip(route.ids.tolist(), gradient, strict=True))
+    merged = merge(table.spec.name, plan, recorded)
+    return dict(zip(merged.route.ids.tolist(), merged.gradient, strict=True))
 
 
 def as_plain(module: Embedding, ids: torch.Tensor) -> tuple[nn.Embedding, torch.Tensor]:

@@ -45,6 +45,7 @@ def test_merged_gradients_are_the_sums_by_id(lookups: list[list[int]]) -> None:
         gradients.append(RowGradient(route, values))
         for number, value in zip(route.ids.tolist(), values[:, 0].tolist(), strict=True):
             expected[number] = expected.get(number, 0.0) + value
-    route, merged, _ = merge("user", PLAN, gradients)
-    assert dict(zip(route.ids.tolist(), merged[:, 1].tolist(), strict=True)) == expected
-    assert merged.is_contiguous()
+    merged = merge("user", PLAN, gradients)
+    found = merged.route.ids.tolist(), merged.gradient[:, 1].tolist()
+    assert dict(zip(*found, strict=True)) == expected
+    assert merged.gradient.is_contiguous()

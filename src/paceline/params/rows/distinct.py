@@ -16,8 +16,7 @@ be empty, read-only or unaligned.
 Pure; any thread may call.
 """
 
-from typing import NamedTuple
-
+import msgspec
 import numpy as np
 
 from paceline.params.rows import compiled
@@ -26,7 +25,7 @@ from paceline.params.rows.compiled import Float32s, Int64s
 _LONGEST = 2**31 - 1
 
 
-class Distinct(NamedTuple):
+class Distinct(msgspec.Struct, frozen=True):
     """Distinct ids by position, within a position as they were first seen."""
 
     ids: Int64s  # (n,)
@@ -37,25 +36,19 @@ class Distinct(NamedTuple):
 def unique_ids(ids: Int64s) -> tuple[Int64s, Int64s]:
     """The distinct ids in first-seen order, and for each id its index among them.
 
-    ``unique[inverse]`` equals ``ids``. The map holds numbers of 32 bits and stays in the
-    processor's cache.
+    ``unique[inverse]`` equals ``ids``.
     """
-    num_ids = len(ids)
-    assert num_ids <= _LONGEST, "a batch's ids are numbered by 32 bits"
-    cells = np.empty(1 << max(4, (2 * num_ids).bit_length()), np.int32)
-    seen, inverse = np.empty(num_ids + 1, np.int64), np.empty(num_ids, np.int64)
-    count = compiled.distinct_kernels.number_ids(ids, cells, seen, inverse)
-    return seen[1 : count + 1], inverse
+    assert len(ids) <= _LONGEST, "a batch's ids are numbered by 32 bits"
+    found: tuple[Int64s, Int64s] = compiled.distinct_kernels.number_ids(ids)
+    return found
 
 
 def distinct_ids(ids: Int64s, table_key: int, positions: Int64s) -> Distinct:
     """Find the distinct ids, in the order of their slots' positions, a permutation."""
-    seen, inverse = unique_ids(ids)
-    distinct, places = np.empty(len(seen), np.int64), np.empty(len(seen), np.int32)
-    counts = np.zeros(len(positions), np.int64)
-    group = compiled.distinct_kernels.group_by_position
-    group(seen, np.uint64(table_key), positions, places, counts, distinct, inverse)
-    return Distinct(distinct, inverse, counts)
+    assert len(ids) <= _LONGEST, "a batch's ids are numbered by 32 bits"
+    return Distinct(
+        *compiled.distinct_kernels.group_ids(ids, np.uint64(table_key), positions)
+    )
 
 
 def sum_duplicates(inverse: Int64s, gradients: Float32s, num_unique: int) -> Float32s:

@@ -43,6 +43,8 @@ State = Mapping[str, Float32s]  # {name: (rows, width)}
 # Steps of a row whose bias correction is looked up; those of later ones are worked out.
 KNOWN_STEPS: Final = 1 << 14
 
+_ALL: Final = slice(None)
+
 
 def counts_table_steps(optimizer: RowOptimizer) -> bool:
     """Whether a step needs to know how many the table has had, this one included."""
@@ -66,17 +68,19 @@ def state_widths(optimizer: RowOptimizer, dim: int) -> dict[str, int]:
             return {"z": dim, "n": dim}
 
 
-def fill_new_state(optimizer: RowOptimizer, values: Float32s, state: State) -> None:
+def fill_new_state(
+    optimizer: RowOptimizer, values: Float32s, state: State, rows: Int64s | slice = _ALL
+) -> None:
     """Write the state of new rows that begin as ``values``; see `state_widths`."""
     for array in state.values():
-        array.fill(0.0)
+        array[rows] = 0.0
     match optimizer:
         case Adagrad(initial_accumulator=begin):
-            state["sums"].fill(begin)
+            state["sums"][rows] = begin
         case RowWiseAdagrad(initial_accumulator=begin):
-            state["row_sums"].fill(begin)
+            state["row_sums"][rows] = begin
         case FTRL(lr=alpha, beta=beta):
-            np.multiply(values, np.float32(-beta / alpha), out=state["z"])
+            state["z"][rows] = values[rows] * np.float32(-beta / alpha)
 
 
 def step(

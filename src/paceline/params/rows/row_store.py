@@ -98,18 +98,13 @@ class RowStore:
         """See `RowTable.gather_into`."""
         require_shape(self.spec, "out", out, len(ids), self.spec.dim)
         rows = np.empty(len(ids), np.int64)
-        if not compiled.kernels.read(self._cells, ids, self.values, out, rows):
-            self._read = ids.tobytes(), rows
-            return
-        if create:
-            rows = self._make_rows(slots, ends, ids)  # which may move the values
-            compiled.kernels.gather(self.values, rows, out)
-            self._read = ids.tobytes(), rows
-            return
-        unseen = np.flatnonzero(rows < 0)
-        initial = np.empty((len(unseen), self.spec.dim), np.float32)
-        fill_initial(self.spec.init, self._key, ids[unseen], initial)
-        out[unseen] = initial
+        if compiled.kernels.read(self._cells, ids, self.values, out, rows):
+            places, values = self._unseen(ids, rows)
+            compiled.kernels.put(values, places, out)
+            if not create:
+                return
+            self._make_rows(slots, ends, ids, rows, places, values)
+        self._read = ids.tobytes(), rows
 
     def apply(
         self,
@@ -127,8 +122,9 @@ class RowStore:
             return
         known, rows = self._read
         if ids.tobytes() != known:
-            found = self.find_all(ids)
-            rows = self._make_rows(slots, ends, ids) if found is None else found
+            rows = np.empty(len(ids), np.int64)
+            if compiled.kernels.find(self._cells, ids, rows):
+                self._make_rows(slots, ends, ids, rows, *self._unseen(ids, rows))
         if self.snapshots:
             self._keep(slots, ends, rows)
         if min(numbers) == max(numbers):
@@ -167,7 +163,7 @@ class RowStore:
         if had_rows:
             self._number_again(sum(self.counts.values()) + len(ids))
         self._reserve(len(ids))
-        self._insert(slot, ids, np.empty(len(ids), np.int64))
+        self._insert((slot,), np.array([0, len(ids)]), ids)
         for name, array in columns.items():
             column = self.values if name == "values" else self.state[name]
             self.stretch(slot, column)[:] = array
@@ -178,23 +174,36 @@ class RowStore:
             if (snapshot := self.snapshots.get(slot)) is not None:
                 snapshot.keep(rows[start:stop] - self._firsts[slot])
 
-    def _make_rows(self, slots: Sequence[int], ends: Sequence[int], ids: Int64s) -> Int64s:
-        """The row of each id; those that are not there are made."""
-        shares = [*zip(slots, ends, ends[1:], strict=False)]
-        most = max(self.counts[slot] + stop - start for slot, start, stop in shares)
-        if most > self._room:  # as if all were new
+    def _unseen(self, ids: Int64s, rows: Int64s) -> tuple[Int64s, Float32s]:
+        """The places of row -1, ascending, and what the rows of these ids begin as."""
+        (places,) = (rows < 0).nonzero()
+        values = np.empty((len(places), self.spec.dim), np.float32)
+        fill_initial(self.spec.init, self._key, ids[places], values)
+        return places, values
+
+    def _make_rows(
+        self,
+        slots: Sequence[int],
+        ends: Sequence[int],
+        ids: Int64s,
+        rows: Int64s,
+        places: Int64s,
+        values: Float32s,
+    ) -> None:
+        """Make rows of the ids at these places, see `_unseen`, and name them in ``rows``.
+
+        An id may be there twice: it has one row, and is counted as if it had two.
+        """
+        here = places.searchsorted(ends)
+        new = zip(slots, (here[1:] - here[:-1]).tolist(), strict=True)
+        most = max([self.counts[slot] + count for slot, count in new])
+        if most > self._room:
             self._lay_out(max(most, 2 * self._room))
-        self._reserve(len(ids))
-        rows = np.empty(len(ids), np.int64)
-        for slot, start, stop in shares:
-            known = self.counts[slot]
-            self._insert(slot, ids[start:stop], rows[start:stop])
-            if self.counts[slot] > known:
-                values = self.stretch(slot, self.values)[known:]
-                fill_initial(self.spec.init, self._key, self.ids(slot)[known:], values)
-                state = {n: self.stretch(slot, a)[known:] for n, a in self.state.items()}
-                fill_new_state(self.optimizer, values, state)
-        return rows
+            compiled.kernels.find(self._cells, ids, rows)  # all lie elsewhere now
+        self._reserve(len(places))
+        rows[places] = made = self._insert(slots, here, ids[places])
+        compiled.kernels.put(values, made, self.values)
+        fill_new_state(self.optimizer, self.values, self.state, made)
 
     def _reserve(self, num_ids: int) -> None:
         """Have cells for so many more ids."""
@@ -207,13 +216,17 @@ class RowStore:
         for slot, count in self.counts.items():
             ids = self.ids(slot).copy()
             self.counts[slot] = 0
-            self._insert(slot, ids, np.empty(count, np.int64))
+            self._insert((slot,), np.array([0, count]), ids)
 
-    def _insert(self, slot: int, ids: Int64s, rows: Int64s) -> None:
-        """Find the row of each id of a slot; what is unseen gets the next ones."""
-        first, insert = self._firsts[slot], compiled.kernels.find_or_insert
-        count = first + self.counts[slot]
-        self.counts[slot] = insert(self._cells, ids, self._known, count, rows) - first
+    def _insert(self, slots: Sequence[int], ends: Int64s, ids: Int64s) -> Int64s:
+        """The row of each id: of those that a slot has not, the next ones."""
+        firsts, rows = self._firsts, np.empty(len(ids), np.int64)
+        nexts = np.array([firsts[slot] + self.counts[slot] for slot in slots], np.int64)
+        insert = compiled.kernels.insert_by_slot
+        insert(self._cells, ids, ends, self._known, nexts, rows)
+        for slot, behind in zip(slots, nexts.tolist(), strict=True):
+            self.counts[slot] = behind - firsts[slot]
+        return rows
 
     def _lay_out(self, room: int) -> None:
         """Have so much room for each slot."""

@@ -37,7 +37,7 @@ class _Rows(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, gradient: torch.Tensor | None) -> tuple[None, None]:  # noqa: ANN401  (torch's context)
         if gradient is not None:
-            ctx.record(gradient)
+            ctx.record(gradient.detach().contiguous())
         return None, None
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple, Protocol, final
 
+import msgspec
 import numpy as np
 import torch
 
@@ -37,7 +38,10 @@ class RowReader(Protocol):
 
 
 Record = Callable[[torch.Tensor], None]
-"""Leaves a gradient of rows, float32 (distinct ids, dim), for the next step."""
+"""Leaves a gradient of rows, float32 (distinct ids, dim), for the next step.
+
+It is a tensor of its own, contiguous and of no graph.
+"""
 
 
 class Found(NamedTuple):
@@ -48,7 +52,7 @@ class Found(NamedTuple):
     record: Record | None  # None: they are only read
 
 
-class Expected(NamedTuple):
+class Expected(msgspec.Struct, frozen=True):
     """Rows that are asked for before they are looked up."""
 
     ids: bytes  # all of the batch's, as they were: a script may change its own
@@ -152,8 +156,6 @@ class EmbeddingRows:
 
     def take(self) -> Sequence[RowGradient]:
         """The gradients recorded since the last call; they are not shown any more."""
-        if not self._recorded:
-            return ()
         recorded, self._recorded = self._recorded, []
         gone = {id(entry.shown) for entry in recorded}
         for params in self._shows:
@@ -166,7 +168,8 @@ class EmbeddingRows:
 
     def drop(self) -> None:
         """Forget the gradients recorded since."""
-        self.take()
+        if self._recorded:
+            self.take()
 
     def waiting(self) -> Sequence[torch.Tensor]:
         """The gradients that `take` would return."""
@@ -174,9 +177,8 @@ class EmbeddingRows:
             entry.shown.grad for entry in self._recorded if entry.shown.grad is not None
         ]
 
-    def _record(self, route: Route, gradient: torch.Tensor) -> None:
+    def _record(self, route: Route, shown: torch.Tensor) -> None:
         if len(route.ids):
-            shown = gradient.detach().contiguous()
             # The same memory. A view would hold what holds it, and never be freed.
             shown.grad = shown.detach()
             self._recorded.append(_Recorded(route, shown))

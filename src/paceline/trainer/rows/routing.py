@@ -49,14 +49,14 @@ class Piece(NamedTuple):
     slots: RowSlots
 
 
-class Route(NamedTuple):
+class Route(msgspec.Struct, frozen=True):
     """Distinct ids in the order in which they travel."""
 
     ids: Int64s
     pieces: tuple[Piece, ...]
 
 
-class RowGradient(NamedTuple):
+class RowGradient(msgspec.Struct, frozen=True):
     """Gradients of a route's rows, float32 ``(ids, dim)``, contiguous.
 
     Of a table of the user's own they are values of its dtype, which ``rule`` combines;

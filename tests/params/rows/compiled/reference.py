@@ -58,6 +58,20 @@ def find_or_insert(
     return count
 
 
+def insert_by_slot(
+    index: dict[int, int],
+    ids: Int64s,
+    ends: Int64s,
+    known: Int64s,
+    nexts: Int64s,
+    rows: Int64s,
+) -> None:
+    """A slot after the other; an id is of one of them."""
+    for n in range(len(nexts)):
+        mine = slice(ends[n], ends[n + 1])
+        nexts[n] = find_or_insert(index, ids[mine], known, nexts[n], rows[mine])
+
+
 def find(index: dict[int, int], ids: Int64s, rows: Int64s) -> None:
     """Look ids up; -1 where unknown."""
     rows[:] = [index.get(id_, -1) for id_ in ids.tolist()]
@@ -86,6 +100,11 @@ def draw_normal(key: int, ids: Int64s, std: float, out: Float32s) -> None:
 def gather(values: Float32s, rows: Int64s, out: Float32s) -> None:
     """Copy known rows; places of row -1 are left as they are."""
     out[rows >= 0] = values[rows[rows >= 0]]
+
+
+def put(values: Float32s, rows: Int64s, out: Float32s) -> None:
+    """Copy values to rows of ``out``."""
+    out[rows] = values
 
 
 def sum_duplicates(inverse: Int64s, gradients: Float32s, sums: Float32s) -> None:

@@ -73,15 +73,38 @@ def test_normal_rows_equal_their_twin_but_for_the_last_bit(
 
 
 @on_any_machine
-@given(st.lists(st.integers(-1, 9), max_size=30), st.integers(1, 9))
-def test_gathering_equals_its_twin_and_leaves_places_of_unknown_rows(
-    row_list: list[int], dim: int
+@given(st.lists(st.lists(any_id, max_size=20), max_size=5), st.integers(0, 9))
+def test_inserting_for_several_slots_equals_its_twin(
+    drawn: list[list[int]], taken: int
 ) -> None:
-    rows, values = np.array(row_list, np.int64), _normal(1, 10, dim)
-    out = np.full((len(rows), dim), 7, np.float32)
-    twin = out.copy()
-    kernels.gather(values, rows, out)
-    reference.gather(values, rows, twin)
+    # Of several slots an id lies in the first that names it.
+    mine = [
+        [one for one in ids if all(one not in before for before in drawn[:n])]
+        for n, ids in enumerate(drawn)
+    ]
+    ids = np.array([one for some in mine for one in some], np.int64)
+    ends = np.cumsum([0, *map(len, mine)])
+    cells, index = empty_cells(len(ids)), dict[int, int]()
+    nexts, twin_nexts = np.tile(np.arange(len(mine)) * 40 + taken, (2, 1))
+    known, twin_known = np.full((2, 40 * len(mine)), -1)
+    for stop in (len(mine) // 2, len(mine)):  # some are there before
+        few = ids[: ends[stop]]
+        rows, twin_rows = np.empty((2, len(few)), np.int64)
+        found = (few, ends[: stop + 1])
+        kernels.insert_by_slot(cells, *found, known, nexts[:stop], rows)
+        reference.insert_by_slot(index, *found, twin_known, twin_nexts[:stop], twin_rows)
+        np.testing.assert_array_equal(rows, twin_rows)
+    np.testing.assert_array_equal(known, twin_known)
+    np.testing.assert_array_equal(nexts, twin_nexts)
+
+
+@on_any_machine
+@given(st.permutations(range(10)), st.integers(0, 10), st.integers(1, 9))
+def test_putting_equals_its_twin(order: list[int], count: int, dim: int) -> None:
+    rows, values = np.array(order[:count], np.int64), _normal(1, count, dim)
+    out, twin = np.full((2, 10, dim), 7, np.float32)
+    kernels.put(values, rows, out)
+    reference.put(values, rows, twin)
     np.testing.assert_array_equal(out, twin)
 
 
@@ -96,7 +119,7 @@ def test_reading_is_finding_and_gathering(
     out, twin = np.full((2, len(wanted), dim), 7, np.float32)
     rows, found = np.empty((2, len(wanted)), np.int64)
     kernels.find(cells, wanted, rows)
-    kernels.gather(values, rows, twin)
+    reference.gather(values, rows, twin)
     assert kernels.read(cells, wanted, values, out, found) == np.count_nonzero(rows < 0)
     np.testing.assert_array_equal(out, twin)
     np.testing.assert_array_equal(found, rows)

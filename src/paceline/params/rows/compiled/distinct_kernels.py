@@ -8,27 +8,27 @@ Pure: callers keep two calls from writing to the same arrays.
 import numpy as np
 from numba import types
 
-from paceline.params.rows.compiled.arrays import Int32s, Int64s
+from paceline.params.rows.compiled.arrays import Int64s
 from paceline.params.rows.compiled.kernels import mix64
 from paceline.params.rows.compiled.signatures import IDS, INDEXES, compiled
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
-_SMALL = types.int32[::1]
 
 
-@compiled(types.int64(IDS, _SMALL, INDEXES, INDEXES))
-def number_ids(ids: Int64s, cells: Int32s, seen: Int64s, inverse: Int64s) -> int:
-    """Number ids from 1 in the order of arrival; how many there are.
+@compiled(types.UniTuple(INDEXES, 2)(IDS))
+def number_ids(ids: Int64s) -> tuple[Int64s, Int64s]:
+    """Number ids in the order of arrival: ``seen`` and ``inverse``.
 
-    ``seen[inverse + 1] == ids``; ``seen`` has one more place than there are ids.
-    ``cells`` is to work in: a power of two, at least twice as many as ids.
+    ``seen[inverse] == ids``. The numbers are of 32 bits, and so few of them stay in the
+    processor's cache.
     """
     # Fibonacci hashing (Knuth, TAOCP 3, 6.4): a cheap draw for a map that lives this long.
-    shift = np.uint64(64)
-    while np.uint64(1) << (np.uint64(64) - shift) < np.uint64(len(cells)):
-        shift -= np.uint64(1)
-    mask = np.uint64(len(cells) - 1)
-    cells[:] = 0
+    size, shift = 16, np.uint64(60)
+    while size < 2 * len(ids):
+        size, shift = 2 * size, shift - np.uint64(1)
+    mask = np.uint64(size - 1)
+    cells = np.zeros(size, np.int32)  # numbers from 1
+    seen, inverse = np.empty(len(ids) + 1, np.int64), np.empty(len(ids), np.int64)
     count = np.int32(0)
     for i in range(len(ids)):
         one = ids[i]
@@ -46,36 +46,30 @@ def number_ids(ids: Int64s, cells: Int32s, seen: Int64s, inverse: Int64s) -> int
         cells[at] = found
         seen[np.uint32(found)] = one
         inverse[i] = found - 1
-    return int(count)
+    return seen[1 : count + 1], inverse
 
 
-@compiled(types.void(INDEXES, types.uint64, INDEXES, _SMALL, INDEXES, INDEXES, INDEXES))
-def group_by_position(
-    seen: Int64s,
-    key: np.uint64,
-    positions: Int64s,
-    places: Int32s,
-    counts: Int64s,
-    distinct: Int64s,
-    inverse: Int64s,
-) -> None:
-    """Move ``seen`` to ``distinct``, by the positions of slots, and ``inverse`` along.
-
-    ``places``, as long as ``seen``, is to work in; ``counts`` come in as zeros.
-    """
+@compiled(types.UniTuple(INDEXES, 3)(IDS, types.uint64, INDEXES))
+def group_ids(
+    ids: Int64s, key: np.uint64, positions: Int64s
+) -> tuple[Int64s, Int64s, Int64s]:
+    """`number_ids`, in the order of the positions of slots; how many have each position."""
+    seen, inverse = number_ids(ids)
     num_slots = np.uint64(len(positions))
     last = num_slots - np.uint64(1)
     is_power = num_slots & last == 0  # of two, as it is by default: no division needed
+    places, counts = np.empty(len(seen), np.int32), np.zeros(len(positions), np.int64)
     for i in range(len(seen)):
         draw = mix64(np.uint64(seen[i]) ^ key)
         position = positions[draw & last if is_power else draw % num_slots]
         places[i] = position
         counts[position] += 1
-    ends = np.cumsum(counts)
+    ends, grouped = np.cumsum(counts), np.empty(len(seen), np.int64)
     for i in range(len(seen) - 1, -1, -1):
         position = places[i]
         ends[position] -= 1
         places[i] = ends[position]
-        distinct[ends[position]] = seen[i]
+        grouped[ends[position]] = seen[i]
     for i in range(len(inverse)):
         inverse[i] = places[inverse[i]]
+    return grouped, inverse, counts

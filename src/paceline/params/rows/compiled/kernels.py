@@ -97,6 +97,19 @@ def find_or_insert(
     return count
 
 
+@compiled(types.void(CELLS, IDS, INDEXES, INDEXES, INDEXES, INDEXES))
+def insert_by_slot(
+    cells: Int64s, ids: Int64s, ends: Int64s, known: Int64s, nexts: Int64s, rows: Int64s
+) -> None:
+    """`find_or_insert` of ids of several slots, each with rows of its own.
+
+    The n-th slot has ``ids[ends[n]:ends[n + 1]]``; ``nexts[n]``, its next row, moves on.
+    """
+    for n in range(len(nexts)):
+        start, stop = ends[n], ends[n + 1]
+        nexts[n] = find_or_insert(cells, ids[start:stop], known, nexts[n], rows[start:stop])
+
+
 # ------------------------------------------------------------------------- new rows
 #
 # Element j of a row is draw j of the splitmix64 stream that starts at
@@ -137,24 +150,20 @@ def draw_normal(key: np.uint64, ids: Int64s, std: float, out: Float32s) -> None:
 
 
 @compiled(types.void(VALUES, INDEXES, OUT))
-def gather(values: Float32s, rows: Int64s, out: Float32s) -> None:
-    """Copy rows into ``out`` (n, dim); places of row -1 are left as they are."""
+def put(values: Float32s, rows: Int64s, out: Float32s) -> None:
+    """Copy ``values`` (n, dim) to these rows of ``out``."""
     for i in range(len(rows)):
-        if i + AHEAD < len(rows):
-            soon = rows[i + AHEAD]
-            prefetch(values, soon)
         r = rows[i]  # once: what is written could be the rows, for all the compiler knows
-        if r >= 0:
-            for j in range(values.shape[1]):
-                out[i, j] = values[r, j]
+        for j in range(values.shape[1]):
+            out[r, j] = values[i, j]
 
 
 @compiled(types.int64(CELLS, IDS, VALUES, OUT, INDEXES))
 def read(cells: Int64s, ids: Int64s, values: Float32s, out: Float32s, rows: Int64s) -> int:
     """Copy the row of each id into ``out`` (n, dim); how many are unknown.
 
-    Their places are left as they are. It is `find` and `gather`, but memory is asked for
-    a row as soon as it is known which.
+    Their places are left as they are. It is `find` and a copy, but memory is asked for a
+    row as soon as it is known which.
     """
     mask = np.uint64(len(cells) - 1)
     unknown = 0

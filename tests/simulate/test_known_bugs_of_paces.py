@@ -10,6 +10,7 @@ from paceline.messages.server import TakePaces
 from paceline.messages.shared import Contribution
 from paceline.server.decisions.part import Part
 from paceline.server.decisions.state import ServerState
+from paceline.server.decisions.verdicts import Prepared
 from tests.simulate.checks import Violation
 from tests.simulate.coordinator import SimCoordinator
 from tests.simulate.job import draw_job, run_job
@@ -37,12 +38,15 @@ def servers_keep_their_pace(patch: Patch) -> type[SimCoordinator]:
 def rounds_take_no_duplicates(patch: Patch) -> type[SimCoordinator]:
     """A round asks every server for every push, as if marks had always been level."""
 
-    def has_prepared(_self: ServerState, part: Part, contribution: Contribution) -> bool:
-        if part.slots:
-            assert contribution.incarnation in part.prepared, f"lacks {contribution}"
-        return bool(part.slots)
+    def take_prepared(
+        _self: ServerState, part: Part, contribution: Contribution
+    ) -> Prepared | None:
+        if not part.slots:
+            return None
+        assert contribution.incarnation in part.prepared, f"lacks {contribution}"
+        return part.prepared.pop(contribution.incarnation)
 
-    patch.setattr(ServerState, "_has_prepared", has_prepared)
+    patch.setattr(ServerState, "_take_prepared", take_prepared)
     return SimCoordinator
 
 

@@ -7,7 +7,6 @@ Waits for nothing but in `OpenRequests.wait`; the caller holds `OpenRequests.loc
 every call.
 """
 
-import itertools
 import threading
 from typing import TypeVar, final
 
@@ -46,7 +45,7 @@ class OpenRequests:
         self._num_waiting = 0  # threads
         self._decoder = msgspec.msgpack.Decoder(reply_type)
         self._entries: dict[int, _Entry] = {}  # {request id: entry}
-        self._numbers = itertools.count(1)
+        self._last_number = 0
         self._loss: TransportError | None = None
 
     def open(self, message: msgspec.Struct, landing: Landing | None) -> int:
@@ -57,9 +56,9 @@ class OpenRequests:
         """
         if self._loss is not None:
             self.raise_if_lost()
-        request_id = next(self._numbers)
-        self._entries[request_id] = _Entry(type(message).__name__, landing)
-        return request_id
+        self._last_number += 1
+        self._entries[self._last_number] = _Entry(type(message).__name__, landing)
+        return self._last_number
 
     def forget(self, request_id: int) -> str:
         """Give a request up; returns the name of its message."""
@@ -96,7 +95,8 @@ class OpenRequests:
         entry = self._entries.get(request_id)
         if entry is not None and message is not None:
             entry.answer = Answer(message, buffers)
-            self.tell()
+            if self._num_waiting:
+                self._changed.notify_all()
 
     def take(self, request_id: int) -> Answer | None:
         """The reply if it has come, else None.

@@ -8,7 +8,8 @@ import pytest
 import torch
 
 from paceline.params.dense import OptimizeBlock
-from paceline.server.slots.slots import SlotQueue
+from paceline.server.slots import slots as slots_module
+from paceline.server.slots.slots import LinedTurns, SlotQueue
 from paceline.server.slots.turns import LEAST_BYTES, SlotRunners
 from paceline.timing import ManualClock
 
@@ -106,3 +107,23 @@ def test_a_block_comes_to_the_same_bits_whoever_runs_it(runners: SlotRunners) ->
         assert lined.all_ended.wait(PATIENCE_S)
     for a, b in zip(mine, shared, strict=True):
         assert torch.equal(a.values, b.values)
+
+
+def test_of_turns_that_end_at_once_one_is_the_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    order: list[str] = []
+    lined = LinedTurns((), partial(order.append, "done"), (), 2, asker=None)
+
+    class Contended:
+        """A lock that another thread comes to at the same time, and gets first."""
+
+        def __enter__(self) -> None:
+            monkeypatch.setattr(slots_module, "_ENDING", threading.Lock())
+            lined.ended()
+            assert not order
+
+        def __exit__(self, *_: object) -> None:
+            pass
+
+    monkeypatch.setattr(slots_module, "_ENDING", Contended())
+    lined.ended()
+    assert order == ["done"]

@@ -198,15 +198,12 @@ class Pushes:
         if verdict == "prepare":
             push = PreparedPush(frozenset(decision.slots), contents)
             self._standing.prepared[message.part, message.incarnation] = push
-        return self._answer_kept(message, version, reply)
-
-    def _answer_kept(self, message: Push, version: int, reply: Reply) -> Message | Action:
-        """A push waits for its round or its step, unless its step is here with it."""
-        if self._standing.state.is_whole(message.incarnation, message.completes):
+        who, step = message.incarnation, message.completes
+        if step and self._standing.state.is_whole(who, step):
             pushed = Pushed(verdict="applied", version=version + 1)
             acknowledge = functools.partial(self._acknowledge, pushed, reply)
-            steps = {message.incarnation: message.completes}
-            return self._standing.take_steps(steps, acknowledge)
+            return self._standing.take_steps({who: step}, acknowledge)
+        # It waits for its round or its step.
         return Pushed(verdict="held" if message.is_held else "prepared", version=version)
 
     def _acknowledge(
@@ -247,8 +244,8 @@ def read_push(layout: PartLayout, push: Push, buffers: Sequence[Bytes]) -> PushC
         raise UsageError(
             f"expected {expected} buffers behind the message, got {len(buffers)}"
         )
-    if slots:
-        _require_hyper(layout, push.hyper)
+    rows_follow = layout.has_followers and bool(push.rows or push.stepped)
+    hyper = _taken_hyper(layout, push.hyper) if slots or rows_follow else push.hyper
     blocks, num_bytes = dict[int, torch.Tensor](), 0
     if push.together:
         blocks, num_bytes = read_together(layout, push, buffers)
@@ -259,12 +256,11 @@ def read_push(layout: PartLayout, push: Push, buffers: Sequence[Bytes]) -> PushC
                 raise misfit(layout, slot, buffer)
             blocks[slot] = torch.frombuffer(buffer, dtype=block.dtype)  # not empty
             num_bytes += block.num_bytes
-    if not (num_pairs or push.stepped or push.then or layout.compensation is not None):
-        return PushContents(push.hyper, blocks, {}, num_bytes=num_bytes)
-    contents = read_others(layout, push, blocks, num_bytes, buffers[num_dense:])
-    if contents.rows and layout.has_followers:  # who cannot step is refused right here
-        _require_hyper(layout, push.hyper)
-        layout.row_step(push.hyper, 1.0)
+    contents = PushContents(hyper, blocks, {}, num_bytes=num_bytes)
+    if num_pairs or push.stepped or push.then or layout.compensation is not None:
+        contents = read_others(layout, push, contents, buffers[num_dense:])
+    if rows_follow:  # who cannot step is refused right here
+        layout.row_step(hyper, 1.0)
     return contents
 
 
@@ -280,6 +276,18 @@ def _require_window(layout: PartLayout, push: Push) -> None:
         raise UsageError(
             f"part {layout.part}: expected a window of one or more batches, got none"
         )
+
+
+def _taken_hyper(layout: PartLayout, hyper: tuple[Hyper, ...]) -> tuple[Hyper, ...]:
+    """The hyper-parameters of a push, as the part's optimizer takes them.
+
+    Mostly they equal the last ones: then it takes those, and ``True`` stays no ``1``.
+    """
+    known = layout.known.groups
+    if known is None or hyper != known:
+        _require_hyper(layout, hyper)
+        known = layout.known.groups = hyper
+    return known
 
 
 def _require_hyper(layout: PartLayout, hyper: tuple[Hyper, ...]) -> None:

@@ -38,7 +38,7 @@ from paceline.messages.shared import Contribution, PartPlan
 from paceline.pace.guards import rate_of
 from paceline.server.decisions.part import Part
 from paceline.server.decisions.taking import Marks, SlotMarks, Taking
-from paceline.server.decisions.verdicts import Held, LastPush, RoundDecision
+from paceline.server.decisions.verdicts import Held, LastPush, Prepared, RoundDecision
 from paceline.server.decisions.voids import KeptVoid, Voids
 
 
@@ -139,12 +139,14 @@ class ServerState(Taking):
         if order.round <= part.round:
             return RoundDecision(())
         assert order.round == part.round + 1, f"round {part.round} goes on with {order}"
-        prepared = [c for c in order.contributions if self._has_prepared(part, c)]
-        for contribution in prepared:
-            push = part.prepared.pop(contribution.incarnation)
-            self._marks.advance(push.window, push.slots)
-            if push.is_void and part.counts_pushes:
-                self._count_void("void", push.records)
+        contributed = []
+        for contribution in order.contributions:
+            push = self._take_prepared(part, contribution)
+            if push is not None:
+                contributed.append(contribution.incarnation)
+                self._marks.advance(push.window, push.slots)
+                if push.is_void and part.counts_pushes:
+                    self._count_void("void", push.records)
         rate = rate_of(part.pace, age=0, version=part.version)
         part.round = order.round
         part.version += 1
@@ -152,22 +154,22 @@ class ServerState(Taking):
         if part.prepared and not part.carries_over:
             left = part.prepared.items()
             late = tuple(i for i, push in left if push.round <= part.round)
+            self.counters["prepared_dropped"] += len(late)
         for incarnation in late:  # its trainer is told so when it ticks
             del part.prepared[incarnation]
-        self.counters["prepared_dropped"] += len(late)
-        contributed = tuple([c.incarnation for c in prepared])
-        return RoundDecision(contributed, late, part.may_differ, rate)
+        return RoundDecision(tuple(contributed), late, part.may_differ, rate)
 
-    def _has_prepared(self, part: Part, contribution: Contribution) -> bool:
+    def _take_prepared(self, part: Part, contribution: Contribution) -> Prepared | None:
+        """The push of a contributor; None if it is a duplicate here."""
         if not part.slots:
-            return False
-        push = part.prepared.get(contribution.incarnation)
-        if push is not None:
+            return None
+        push = part.prepared.pop(contribution.incarnation, None)
+        if push is None:
+            verdict = self._marks.decide(contribution.window, part.slots).verdict
+            assert verdict == "duplicate", f"{self.server} lacks {contribution}"
+        else:
             assert push.number == contribution.number, f"{push} is not {contribution}"
-            return True
-        verdict = self._marks.decide(contribution.window, part.slots).verdict
-        assert verdict == "duplicate", f"{self.server} lacks {contribution}"
-        return False
+        return push
 
     def forget(self, order: Forget) -> None:
         """A committed cut makes marks superfluous."""

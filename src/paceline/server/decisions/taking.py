@@ -14,7 +14,7 @@ Pure; one at a time: the service holds its lock.
 
 from abc import ABC
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Literal, final
 
 import msgspec
@@ -33,8 +33,19 @@ from paceline.server.decisions.voids import Voids, is_open
 
 _Change = Push | PushEarly | Upload | SetValues | Lock
 _NO_PUSH = LastPush(0, is_settled=True)
-_NO_MARKS: Mapping[int, int] = {}
+_Task = tuple[int, int, int]  # stage, epoch, task: what a `TaskKey` says
 SlotMarks = dict[TaskKey, int]
+
+
+@final
+class _TaskMarks(dict[int, int]):
+    """The marks of one task, ``{slot: last batch applied}``."""
+
+    def __missing__(self, slot: int) -> int:
+        return NO_BATCH
+
+
+_NO_MARKS = _TaskMarks()
 
 
 class WindowDecision(msgspec.Struct, frozen=True):
@@ -53,7 +64,7 @@ class Marks:
         """No slot, no mark."""
         self._slots: set[int] = set()
         # By task, as a window of few tasks goes to all slots of a part.
-        self._marks: dict[TaskKey, dict[int, int]] = {}  # {task: {slot: last applied}}
+        self._marks: dict[_Task, _TaskMarks] = {}
 
     def add_slots(self, slots: Iterable[int]) -> None:
         """Slots without marks."""
@@ -73,16 +84,16 @@ class Marks:
 
     def decide(self, window: Window, slots: tuple[int, ...]) -> WindowDecision:
         """What a window would do to ``slots``; changes nothing."""
-        spans, keys = window.spans, window.task_keys()
+        stage, epoch, spans = window
+        known = [self._marks.get((stage, epoch, s.task), _NO_MARKS) for s in spans]
         fresh: Sequence[int] = slots
-        for key, (_, first, _) in zip(keys, spans, strict=True):
-            marks, before = self._marks.get(key, _NO_MARKS), first - 1
-            fresh = [s for s in fresh if marks.get(s, NO_BATCH) == before]
+        for marks, (_, first, _) in zip(known, spans, strict=True):
+            before = first - 1
+            fresh = [slot for slot in fresh if marks[slot] == before]
         if len(fresh) == len(slots):
             return WindowDecision("new", slots, "starts behind the marks")
-        known = [self._marks.get(key, _NO_MARKS) for key in keys]
         for slot in sorted({*slots}.difference(fresh)):
-            found = [marks.get(slot, NO_BATCH) for marks in known]
+            found = [marks[slot] for marks in known]
             if any(mark < span.last for mark, span in zip(found, spans, strict=True)):
                 reason = (
                     f"window {window} neither starts behind the marks {found} of slot "
@@ -101,30 +112,35 @@ class Marks:
 
     def advance(self, window: Window, slots: tuple[int, ...]) -> None:
         """These slots have applied a window."""
-        for key, span in zip(window.task_keys(), window.spans, strict=True):
-            self._marks.setdefault(key, {}).update(dict.fromkeys(slots, span.last))
+        stage, epoch, spans = window
+        for task, _, last in spans:
+            key = (stage, epoch, task)
+            if key not in self._marks:
+                self._marks[key] = _TaskMarks()
+            self._marks[key].update(dict.fromkeys(slots, last))
 
     def forget(self, stage: int, epoch: int, done: range, kept: frozenset[int]) -> None:
         """A committed cut shows earlier epochs done, and of this one all but ``kept``."""
-        for key in [k for k in self._marks if not is_open(k, stage, epoch, done, kept)]:
+        now = (stage, epoch, done, kept)
+        for key in [key for key in self._marks if not is_open(TaskKey(*key), *now)]:
             del self._marks[key]
 
     def entry(self, key: TaskKey) -> MarkEntry:
         """The distinct marks of a task over all slots."""
         marks = self._marks.get(key, _NO_MARKS)
-        found = {marks.get(slot, NO_BATCH) for slot in self._slots}
+        found = {marks[slot] for slot in self._slots}
         return MarkEntry(key, tuple(sorted(found)))
 
     def entries(self) -> tuple[MarkEntry, ...]:
         """The distinct marks of every task that any slot knows."""
-        return tuple(self.entry(key) for key in sorted(self._marks))
+        return tuple(self.entry(TaskKey(*key)) for key in sorted(self._marks))
 
     def export(self) -> dict[int, SlotMarks]:
         """A copy of everything, for a cut."""
         found: dict[int, SlotMarks] = {slot: {} for slot in self._slots}
         for key, marks in self._marks.items():
             for slot, last in marks.items():
-                found[slot][key] = last
+                found[slot][TaskKey(*key)] = last
         return found
 
     def load(self, marks: dict[int, SlotMarks]) -> None:
@@ -132,7 +148,7 @@ class Marks:
         self._slots, self._marks = set(marks), {}
         for slot, by_task in marks.items():
             for key, last in by_task.items():
-                self._marks.setdefault(key, {})[slot] = last
+                self._marks.setdefault(key, _TaskMarks())[slot] = last
 
 
 class Taking(ABC):  # noqa: B024  (only ever what `ServerState` builds on)

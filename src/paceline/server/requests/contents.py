@@ -125,16 +125,11 @@ class PreparedPush(msgspec.Struct, frozen=True):
 
 
 def read_others(
-    layout: PartLayout,
-    push: Push,
-    blocks: dict[int, torch.Tensor],
-    num_bytes: int,
-    buffers: Sequence[Bytes],
+    layout: PartLayout, push: Push, dense: PushContents, buffers: Sequence[Bytes]
 ) -> PushContents:
-    """What a push has beside gradients of ``blocks``, and those; it is checked whole.
+    """What a push has beside its ``dense`` gradients, and those; it is checked whole.
 
-    There are as many buffers as the push has behind those of its blocks, which have
-    ``num_bytes``.
+    There are as many buffers as the push has behind those of its blocks.
 
     Raises:
         UsageError: the push does not fit the part, or the buffers not the push.
@@ -160,23 +155,24 @@ def read_others(
         rows.append(TableGradients(*what, table.slots, table.ends))
     if push.stepped:
         _count_steps(layout, push, rows)
-    num_bytes += sum([gradient.nbytes for gradient in gradients])
-    return PushContents(push.hyper, blocks, sparse, rows, then=then, num_bytes=num_bytes)
+    num_bytes = dense.num_bytes + sum([gradient.nbytes for gradient in gradients])
+    return replace(dense, sparse=sparse, rows=rows, then=then, num_bytes=num_bytes)
 
 
 def _count_steps(layout: PartLayout, push: Push, rows: list[TableGradients]) -> None:
     """Let every slot hear of a step of a table that counts them, with rows or without."""
     require_distinct("tables that step", push.stepped)
+    having = {entry.table: entry.slots for entry in push.rows}
     for name in push.stepped:
         form = layout.tables.get(name)
         if form is None or not form.counts_steps:
             raise UsageError(
                 f"part {layout.part}: expected a table that counts its steps, got {name!r}"
             )
-        having = next((entry.slots for entry in push.rows if entry.table == name), ())
-        if len(having) < len(layout.row_slots):
+        here = having.get(name, ())
+        if len(here) < len(layout.row_slots):
             nothing = np.empty(0, np.int64), np.empty((0, form.dim), np.float32)
-            slots = (*sorted(layout.row_slots.difference(having)),)
+            slots = (*sorted(layout.row_slots.difference(here)),)
             ends = [0] * (len(slots) + 1)
             rows.append(TableGradients(name, *nothing, False, slots, ends))
 
@@ -266,10 +262,9 @@ def _read_ids(layout: PartLayout, entry: RowSlots, buffer: Bytes) -> TableIds:
             f"part {layout.part} has the tables {sorted(layout.tables)}, got "
             f"{entry.table!r}"
         )
-    is_distinct = len({*slots}) == len(slots) == len(counts)
-    if not (
-        is_distinct and layout.row_slots.issuperset(slots) and min(counts, default=0) >= 0
-    ):
+    named, least = {*slots}, min(counts, default=0)
+    is_distinct = len(named) == len(slots) == len(counts)
+    if not (is_distinct and named <= layout.row_slots and least >= 0):
         raise _misnamed(layout, entry)
     ends = list(itertools.accumulate(counts, initial=0))
     require_bytes("ids of table", entry.table, buffer, 8 * ends[-1])

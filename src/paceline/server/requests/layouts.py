@@ -5,6 +5,7 @@ Pure.
 
 from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 import torch
 
@@ -47,6 +48,12 @@ class BlockLayout(NamedTuple):
     value_codec: Codec | None = None
 
 
+class KnownHyper(msgspec.Struct):
+    """Hyper-parameters that a part's optimizer takes: the last that were looked at."""
+
+    groups: tuple[Hyper, ...] | None = None
+
+
 class PartLayout(NamedTuple):
     """What of a part lies on this server."""
 
@@ -56,6 +63,7 @@ class PartLayout(NamedTuple):
     tables: dict[str, TableForm]  # by name
     kind: str  # of the optimizer; empty without one
     groups: tuple[Hyper, ...]
+    known: KnownHyper  # any thread may replace what is in it
     has_followers: bool  # its rows need hyper-parameters of the part's optimizer
     codec: Codec | None = None  # of gradients of rows
     value_codec: Codec | None = None  # of rows
@@ -111,6 +119,7 @@ def layout_of(plan: PartPlan, server: str) -> PartLayout:
         tables,
         optimizer.kind if optimizer is not None else "",
         optimizer.groups if optimizer is not None else (),
+        KnownHyper(),
         any(form.follows is not None for form in tables.values()),
         *codecs,
         compensation_of(plan.spec.pace),

@@ -24,6 +24,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, final
 
+import msgspec
 import torch
 from msgspec.structs import replace
 
@@ -62,48 +63,44 @@ _log = logging.getLogger("paceline.server")
 
 
 @final
-class LinedTurns:
-    """The turns of one decision, and what follows the last of them."""
+class LinedTurns(msgspec.Struct, eq=False):
+    """The turns of one decision, and what follows the last of them.
 
-    def __init__(
-        self,
-        queues: Sequence["SlotQueue"],
-        done: Action,
-        changes: Sequence[PublishedValues],
-        asker: int | None,
-    ) -> None:
-        """None has ended; ``asker`` is a thread that may do itself what follows."""
-        self._queues, self._done, self._changes = queues, done, changes
-        self._left = len(queues)  # by _ENDING, where there are several
-        self._asker = asker
-        self.is_over = False  # and left to the asker, who alone looks
+    ``asker`` is a thread that may do itself what follows; with ``is_over`` all has ended,
+    and that is left to the asker, who alone looks.
+    """
+
+    queues: Sequence["SlotQueue"]
+    done: Action
+    changes: Sequence[PublishedValues]
+    num_left: int  # turns that have not ended; by _ENDING
+    asker: int | None
+    is_over: bool = False
 
     def ended(self) -> None:
         """A turn has ended; do what follows if it was the last."""
-        if len(self._queues) > 1:
+        if self.num_left > 1:  # else all others have, and nobody counts any more
             with _ENDING:
-                left = self._left = self._left - 1
-        else:
-            left = self._left = self._left - 1
-        if left:
-            return
-        for values in self._changes:
+                self.num_left -= 1
+                if self.num_left:
+                    return
+        for values in self.changes:
             values.done()
-        self.is_over = self._asker is not None and self._asker == threading.get_ident()
+        self.is_over = self.asker is not None and self.asker == threading.get_ident()
         if not self.is_over:
-            self._done()
+            self.done()
 
     def run(self) -> bool:
         """Run all that may start; true: all has ended, and what follows is the asker's."""
-        for queue in self._queues:
+        for queue in self.queues:
             queue.run(self)
-        self._asker = None
+        self.asker = None
         return self.is_over
 
     def go_before(self) -> None:
         """Somebody else is next: do first what was left to the asker."""
         self.is_over = False
-        self._done()
+        self.done()
 
 
 @final
@@ -320,16 +317,35 @@ class Slots:
         *,
         changed: Iterable[int] = (),
         version: int | None = None,
+        asker: int | None = None,
     ) -> Action:
         """Give a decision's actions their places; what is returned runs them, and must be.
 
-        ``done`` runs after the last of them, in whichever thread that is. ``owner``, an
-        incarnation: its actions follow each other, even beside others. ``changed``: parts
-        whose values change; readers of lent memory know so from now on until they have.
-        ``version``: of those parts, if values of a script make one.
+        ``done`` runs after the last of them, in whichever thread that is; but if it is that
+        of the ``asker``, true is returned instead. ``owner``, an incarnation: its actions
+        follow each other, even beside others. ``changed``: parts whose values change;
+        readers of lent memory know so from now on until they have. ``version``: of those
+        parts, if values of a script make one.
         """
-        lined = self._place(actions, done, owner, changed, version)
-        return lined.run if actions else done
+        changes = []
+        for part in changed:
+            lent = self.lent[part].values
+            if lent is not None and not lent.blocks.keys().isdisjoint(actions):
+                lent.decide()
+                changes.append(lent)
+            if lent is not None and version is not None:
+                lent.count(version)
+        if not actions:
+            return done
+        turns: dict[SlotQueue, Turn] = {}
+        for slot, turn in actions.items():
+            queue = self.queues[slot]
+            turns[queue] = turn if queue not in turns else one_turn(turns[queue], turn)
+        lined = LinedTurns(tuple(turns), done, changes, len(turns), asker)
+        ended = lined.ended
+        for queue, turn in turns.items():
+            queue.place(turn, ended, owner)
+        return lined.run
 
     def push(
         self,
@@ -348,11 +364,11 @@ class Slots:
         """
         asker = threading.get_ident()
         try:
-            actions = self.applying(part, contents, slots)
-            lined = self._place(actions, done, owner, (part,), version, asker)
+            what = self.applying(part, contents, slots), done, owner
+            run = self.line_up(*what, changed=(part,), version=version, asker=asker)
         finally:
             placed()
-        return lined.run() or not actions
+        return run() is True
 
     def applying(self, part: int, contents: PushContents, slots: Sequence[int]) -> Actions:
         """Take one optimizer step on each of ``slots`` that the push has numbers for."""
@@ -360,8 +376,9 @@ class Slots:
         if most > 1:
             return self.actions.applying_jointly(part, contents, slots, most)
         taken, blocks = frozenset(slots), dict[Bundle, dict[int, torch.Tensor]]()
-        for slot in taken.intersection((*contents.sparse, *contents.then)):
-            actions[slot] = self.actions.stepping(layout, contents, slot)
+        for slot in (*contents.sparse, *contents.then):
+            if slot in taken:
+                actions[slot] = self.actions.stepping(layout, contents, slot)
         for slot, gradient in contents.blocks.items():
             if slot in taken and slot not in contents.then:
                 blocks.setdefault(self.shard.bundles[slot], {})[slot] = gradient
@@ -371,30 +388,3 @@ class Slots:
         if contents.rows:
             actions |= self.actions.applying_rows(layout, contents, taken)
         return actions
-
-    def _place(
-        self,
-        actions: Mapping[int, Turn],
-        done: Action,
-        owner: int,
-        changed: Iterable[int],
-        version: int | None,
-        asker: int | None = None,
-    ) -> LinedTurns:
-        changes = []
-        for part in changed:
-            lent = self.lent[part].values
-            if lent is not None and not lent.blocks.keys().isdisjoint(actions):
-                lent.decide()
-                changes.append(lent)
-            if lent is not None and version is not None:
-                lent.count(version)
-        turns: dict[SlotQueue, Turn] = {}
-        for slot, turn in actions.items():
-            queue = self.queues[slot]
-            turns[queue] = turn if queue not in turns else one_turn(turns[queue], turn)
-        lined = LinedTurns(tuple(turns), done, changes, asker)
-        ended = lined.ended
-        for queue, turn in turns.items():
-            queue.place(turn, ended, owner)
-        return lined

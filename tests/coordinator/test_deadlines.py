@@ -182,3 +182,21 @@ def test_who_holds_nothing_waits_for_work_without_a_deadline(make_job: Any) -> N
         if second % 20 == 0:
             job.tick("trainer-1", slow, second // 20, second // 20)
     assert "trainer-0" in job.state.durable.trainers
+
+
+def test_who_closes_one_task_of_two_has_all_its_time_for_the_other(make_job: Any) -> None:
+    job = make_job(pace=Async(), first_batch_s=60.0)
+    job.open("trainer-0", stage=replace(STAGE, records=20))
+    one = job.lease("trainer-0")
+    other = job.lease("trainer-0", (one.token, -1))
+
+    def wait(seconds: int) -> bool:
+        for _ in range(seconds):
+            job.wait(1)
+            job.get("trainer-0", Beat(**job.who("trainer-0"), clock=0, state="working"))
+        return "trainer-0" in job.state.durable.trainers
+
+    assert wait(50)
+    assert job.lease("trainer-0", (one.token, 4), (other.token, -1)) is None
+    assert wait(50)
+    assert not wait(12)

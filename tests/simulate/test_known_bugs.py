@@ -218,9 +218,9 @@ def done_when_read(patch: Patch) -> type[SimCoordinator]:
 def epoch_looked_at_after_reports_only(patch: Patch) -> type[SimCoordinator]:
     """An epoch ends by a trainer's report; a task that the marks complete is no report."""
     finished: list[TaskKey] = []
-    look, go_on = decisions._look_at_epoch, hearing.go_on_with
+    look, go_on = decisions._look_at_epoch, hearing.acknowledge_task
 
-    def go_on_with(book: Book, *asked: Any) -> None:
+    def acknowledge_task(book: Book, *asked: Any) -> None:
         finished.append(asked[-2])
         go_on(book, *asked)
 
@@ -229,7 +229,7 @@ def epoch_looked_at_after_reports_only(patch: Patch) -> type[SimCoordinator]:
             finished.clear()
             look(book)
 
-    patch.setattr(hearing, "go_on_with", go_on_with)
+    patch.setattr(hearing, "acknowledge_task", acknowledge_task)
     patch.setattr(decisions, "_look_at_epoch", look_at_epoch)
     return SimCoordinator
 

@@ -100,7 +100,7 @@ class CoordinatorService:
         """
         self._config, self._store, self._clock, self._events = config, store, clock, events
         self._state = CoordinatorState(config, read_journal(journal), clock.now_s())
-        self._lock = threading.Lock()  # guards the five fields below, and _threads
+        self._lock = threading.Lock()  # guards the next six fields, and _threads
         self._inbox = EventInbox()
         self._answers = Answers()
         self._connections = Connections()

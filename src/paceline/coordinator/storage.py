@@ -256,7 +256,7 @@ class Keeper:
         the last cut are undone, whether they are journalled or not.
         """
         self.holding = DiskWait()  # since when it cannot be written
-        self.is_long = False  # the journal, with all it has got now: it is to be compacted
+        self.is_long = False  # the journal is to be compacted; known when it is written
         self._journal, self._clock, self._events = journal, clock, events
         self._gather_s, self._gathered_s = gather_s, 0.0
         self._gathered: list[Outcome] = []  # since then; what others build upon is not here

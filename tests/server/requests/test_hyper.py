@@ -45,7 +45,7 @@ def test_others_of_the_same_kinds_are_taken(
     "changes",
     [{"lr": False}, {"lr": "1.0"}, {"betas": (0.9,)}, {"betas": 0.9}, {"nesterov": 1}],
 )
-def test_others_are_refused_whatever_was_taken_before(
+def test_others_of_another_kind_are_refused(
     layout: PartLayout, changes: dict[str, Any]
 ) -> None:
     name = next(iter(changes))

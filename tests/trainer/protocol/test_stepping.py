@@ -3,6 +3,7 @@
 import pytest
 
 from paceline.config import Async, Pace, Sync
+from paceline.errors import UsageError
 from paceline.messages.data import Pull, Push
 from paceline.messages.shared import Message
 from paceline.messages.trainer import Tick
@@ -47,3 +48,34 @@ def test_a_lease_that_comes_with_a_tick_brings_no_values_anew() -> None:
     first = kinds.index(Push)
     last = len(kinds) - kinds[::-1].index(Push)
     assert kinds[first:last] == [Push, Pull] * 5 + [Push]
+
+
+def test_what_is_pushed_is_made_ready_once_and_before_it_is_stepped_over() -> None:
+    job = FakeJob(pace=Async(push_every=2))
+    with job.session() as session:
+        share_line(session)
+        carrier = session.membership.carrier
+        part = carrier.protocol.parts[0]
+        seen: list[bool] = []
+
+        def step(error: str = "") -> str:
+            def load() -> None:
+                seen.append(part.window.has_delivered())
+                if error:
+                    raise UsageError(error)
+
+            return carrier.run(carrier.protocol.step(0, load=load)).verdict
+
+        batches = iter(session.batches(DATA, 2, shuffle=False, task_size=12))
+        next(batches)
+        assert (step(), seen) == ("kept", [])
+        next(batches)
+        with pytest.raises(UsageError, match="not these"):
+            step("not these")
+        assert part.window.has_delivered()
+        assert not job.of(Push)
+        assert (step(), seen) == ("pushed", [True, True])
+        next(batches)
+        next(batches)
+        carrier.protocol.must_join = True
+        assert (step(), seen) == ("dropped", [True, True])

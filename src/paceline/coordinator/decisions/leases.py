@@ -262,7 +262,7 @@ def is_mid_step(state: Durable) -> bool:
     return state.queue.does_any_hold(state.mid_step)
 
 
-def go_on_with(
+def acknowledge_task(
     page: Page, progress: TaskProgress, seen: TrainersSeen, key: TaskKey, last: int
 ) -> None:
     """A pending task is acknowledged up to ``last`` in every part; with all, it is done."""

@@ -6,7 +6,7 @@ Pure.
 """
 
 from paceline.coordinator.decisions.leases import (
-    go_on_with,
+    acknowledge_task,
     grant,
     is_pending,
     leave_block,
@@ -82,7 +82,8 @@ def may_tick(state: Durable, tick: Tick) -> bool:
 
     A lease may be back in the queue.
     """
-    part, queue, (stage, epoch, spans) = state.parts[tick.part], state.queue, tick.window
+    part, queue = state.parts[tick.part], state.queue
+    stage, epoch, spans = tick.window
     pace = part.plan.spec.pace
     if tick.round != part.round + 1 and not carries_over(pace):
         return False
@@ -110,7 +111,7 @@ def ticked(book: Book, tick: Tick) -> None:
     for span, last in zip(spans, tick.acked, strict=True):
         record = queue.pending.get(span.task)
         if record is not None:
-            go_on_with(book, book.progress, book.seen, record.lease.key, last)
+            acknowledge_task(book, book.progress, book.seen, record.lease.key, last)
 
 
 def _note_refused(book: Book, tick: Tick) -> None:
@@ -224,14 +225,15 @@ def give_back(
     ``acked_by_token`` is {lease: last batch acknowledged in every part}; what the sender
     does not hold is passed over.
     """
-    (reason, is_carried), spec = _why(message), page.durable.stage_spec()
+    reason, is_carried = _why(message)
+    spec = page.durable.stage_spec()
     for record in list(page.durable.queue.held_by(message.incarnation).values()):
         lease = record.lease
         assert spec is not None
         if lease.token not in acked_by_token:
             continue
         first = max(acked_by_token[lease.token], lease.first - 1) + 1
-        go_on_with(page, progress, seen, lease.key, first - 1)
+        acknowledge_task(page, progress, seen, lease.key, first - 1)
         if lease.key.task in page.durable.queue.pending:
             edges = tuple(edge for edge in lease.edges if edge >= first)
             failed = isinstance(message, FailTask)

@@ -10,7 +10,7 @@ Pure.
 from collections.abc import Callable
 from typing import Any
 
-from paceline.coordinator.decisions.leases import go_on_with, wait_of_all
+from paceline.coordinator.decisions.leases import acknowledge_task, wait_of_all
 from paceline.coordinator.decisions.membership import lose
 from paceline.coordinator.decisions.pace_changes import saw_numbers
 from paceline.coordinator.decisions.results import (
@@ -194,12 +194,16 @@ def _ask_lease(book: Book, asker: Asker, message: AskLease) -> None:
     if message.stage > book.seen.asked_first[0]:
         book.seen.asked_first = (message.stage, book.now)
     acked_by_token = dict(message.held)
-    for record in list(book.durable.queue.held_by(message.incarnation).values()):
+    held = list(book.durable.queue.held_by(message.incarnation).values())
+    for record in held:
         lease, last = record.lease, acked_by_token.get(record.lease.token)
         if last is not None:
-            go_on_with(book, book.progress, book.seen, lease.key, last)
-    if not book.durable.queue.held_by(message.incarnation):
+            acknowledge_task(book, book.progress, book.seen, lease.key, last)
+    num_left = len(book.durable.queue.held_by(message.incarnation))
+    if not num_left:
         book.speeds.rests(message.incarnation)
+    elif num_left < len(held):  # what it still holds has its time from now on
+        book.deadlines.goes_on(message.incarnation, book.durable.queue, book.now)
     book.park(book.questions.leases, message.incarnation, asker, message)
 
 

@@ -148,11 +148,11 @@ class TaskProgress:
 
 
 class _Running(msgspec.Struct, frozen=True):
-    """A lease's clock: since when it runs, and what it allows, at least and a record."""
+    """A lease's clock: since when it runs, and what it allows."""
 
     since_s: float
-    least_s: float
-    limit_s: float
+    least_s: float  # however little is held
+    limit_s: float  # a record
 
     def due_s(self, records: int) -> float:
         """When its time is over, for whoever holds so many records."""
@@ -183,8 +183,7 @@ class Deadlines:
         if not queue.does_hold(incarnation):
             self.pause(incarnation)
             return
-        has_begun = incarnation in self._have_begun
-        least_s = self._floor_s if has_begun else self.first_batch_s
+        least_s = self.first_batch_s if self.is_first(incarnation) else self._floor_s
         self._running[incarnation] = _Running(now, least_s, self._limit_s)
         if now + least_s < self._first_due_s:
             self._first_due_s = now + least_s
@@ -215,7 +214,7 @@ class Deadlines:
     ) -> None:
         if running is None or records <= 0:
             return
-        if incarnation not in self._have_begun:
+        if self.is_first(incarnation):
             self.has_begun(incarnation)
             return
         self._per_record_s.append((now - running.since_s) / records)

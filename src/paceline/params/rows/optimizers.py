@@ -71,7 +71,10 @@ def state_widths(optimizer: RowOptimizer, dim: int) -> dict[str, int]:
 def fill_new_state(
     optimizer: RowOptimizer, values: Float32s, state: State, rows: Int64s | slice = _ALL
 ) -> None:
-    """Write the state of new rows that begin as ``values``; see `state_widths`."""
+    """Write the state of new rows, which begin as their ``values``; see `state_widths`.
+
+    ``rows``: which of them are new, if not all.
+    """
     for array in state.values():
         array[rows] = 0.0
     match optimizer:

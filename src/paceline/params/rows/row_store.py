@@ -163,7 +163,7 @@ class RowStore:
         if had_rows:
             self._number_again(sum(self.counts.values()) + len(ids))
         self._reserve(len(ids))
-        self._insert((slot,), np.array([0, len(ids)]), ids)
+        self._insert((slot,), np.array([0, len(ids)], np.int64), ids)
         for name, array in columns.items():
             column = self.values if name == "values" else self.state[name]
             self.stretch(slot, column)[:] = array
@@ -216,10 +216,13 @@ class RowStore:
         for slot, count in self.counts.items():
             ids = self.ids(slot).copy()
             self.counts[slot] = 0
-            self._insert((slot,), np.array([0, count]), ids)
+            self._insert((slot,), np.array([0, count], np.int64), ids)
 
     def _insert(self, slots: Sequence[int], ends: Int64s, ids: Int64s) -> Int64s:
-        """The row of each id: of those that a slot has not, the next ones."""
+        """The row of each id: of those that a slot has not, the next ones.
+
+        No slot is named twice.
+        """
         firsts, rows = self._firsts, np.empty(len(ids), np.int64)
         nexts = np.array([firsts[slot] + self.counts[slot] for slot in slots], np.int64)
         insert = compiled.kernels.insert_by_slot

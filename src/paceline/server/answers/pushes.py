@@ -281,12 +281,13 @@ def _require_window(layout: PartLayout, push: Push) -> None:
 def _taken_hyper(layout: PartLayout, hyper: tuple[Hyper, ...]) -> tuple[Hyper, ...]:
     """The hyper-parameters of a push, as the part's optimizer takes them.
 
-    Mostly they equal the last ones: then it takes those, and ``True`` stays no ``1``.
+    Mostly they equal the last ones, and then it takes those: where they had a ``True``, a
+    ``1`` that equals it is none.
     """
-    known = layout.known.groups
+    known = layout.known_hyper.groups
     if known is None or hyper != known:
         _require_hyper(layout, hyper)
-        known = layout.known.groups = hyper
+        known = layout.known_hyper.groups = hyper
     return known
 
 

@@ -221,8 +221,8 @@ class ServerState(Taking):
         return all(one is None or one.is_settled for one in last)
 
     def is_whole(self, incarnation: int, step: Mapping[int, int]) -> bool:
-        """Whether all pushes of a step are held here: {part: push}, none if empty."""
-        return bool(step) and all(
+        """Whether all pushes of a step, ``{part: push}``, are held here."""
+        return all(
             part in self._parts and self._is_held(self._parts[part], incarnation, number)
             for part, number in step.items()
         )

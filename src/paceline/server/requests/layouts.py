@@ -1,6 +1,6 @@
 """What of a part lies on a server, and in which form: what requests are checked against.
 
-Pure.
+Pure, but for what `KnownHyper` remembers; any thread may call.
 """
 
 from typing import Any, NamedTuple
@@ -63,7 +63,7 @@ class PartLayout(NamedTuple):
     tables: dict[str, TableForm]  # by name
     kind: str  # of the optimizer; empty without one
     groups: tuple[Hyper, ...]
-    known: KnownHyper  # any thread may replace what is in it
+    known_hyper: KnownHyper
     has_followers: bool  # its rows need hyper-parameters of the part's optimizer
     codec: Codec | None = None  # of gradients of rows
     value_codec: Codec | None = None  # of rows

@@ -73,7 +73,7 @@ class LinedTurns(msgspec.Struct, eq=False):
     queues: Sequence["SlotQueue"]
     done: Action
     changes: Sequence[PublishedValues]
-    num_left: int  # turns that have not ended; by _ENDING
+    num_left: int  # turns that have not ended, at least one; by _ENDING
     asker: int | None
     is_over: bool = False
 

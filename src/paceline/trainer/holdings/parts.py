@@ -242,7 +242,7 @@ class SharedPart:
         return self.round - 1 if self.rules.is_sync else 0
 
     def push_due(self, *, at_end: bool) -> bool:
-        """Whether the pace wants a push of all that was delivered, which is stepped over.
+        """Whether the pace wants a push, as if all that was delivered were stepped over.
 
         ``at_end``: the last delivered batch must end its window.
         """

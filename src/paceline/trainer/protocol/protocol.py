@@ -266,18 +266,20 @@ class TrainerProtocol:
     ) -> Act[Stepped]:
         """A step over all delivered since the last one; ``flush``: it pushes in any case.
 
-        ``load`` makes ready what is pushed, if anything is. ``coming`` says which rows the
-        next batch needs, if they are known; it is called when the push is on its way.
+        ``load`` makes ready what is pushed, if anything is, before that is stepped over.
+        ``coming``, called when the push is on its way, says which rows come next.
 
         Raises:
             UsageError: no batch was delivered since the last step.
         """
         part = self.parts[number]
-        if self.must_join or (part.forgotten and not part.window.is_open()):
-            return Stepped("dropped", self._why_join if self.must_join else part.forgotten)
         is_due = flush or self.stepping.push_due(part)
-        if is_due and load is not None:
-            load()
+        if is_due and load is not None and not self.must_join:
+            load()  # which may find out that the trainer must join
+        if self.must_join:
+            return Stepped("dropped", self._why_join)
+        if part.forgotten and not part.window.is_open():
+            return Stepped("dropped", part.forgotten)
         if not part.step() and not flush:
             raise UsageError(
                 "step() without a batch since the last step of this part; one that takes "

@@ -156,6 +156,8 @@ class EmbeddingRows:
 
     def take(self) -> Sequence[RowGradient]:
         """The gradients recorded since the last call; they are not shown any more."""
+        if not self._recorded:
+            return ()
         recorded, self._recorded = self._recorded, []
         gone = {id(entry.shown) for entry in recorded}
         for params in self._shows:
@@ -168,8 +170,7 @@ class EmbeddingRows:
 
     def drop(self) -> None:
         """Forget the gradients recorded since."""
-        if self._recorded:
-            self.take()
+        self.take()
 
     def waiting(self) -> Sequence[torch.Tensor]:
         """The gradients that `take` would return."""

@@ -160,8 +160,7 @@ class ServerService:
     def _look_again(self) -> None:
         """Something has changed: answer what can be answered now."""
         self._reads.waiters.look_again()
-        self._locking.waiters.look_again()
-        self._locking.go_on()
+        self._locking.look_again()
 
     def _pass_time(self) -> None:
         now_s = self._clock.now_s()

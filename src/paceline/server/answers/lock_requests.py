@@ -70,6 +70,11 @@ class Locking:
             give(reply, self._note(message))
         self.go_on()
 
+    def look_again(self) -> None:
+        """Something has changed: answer what can be answered now."""
+        self.waiters.look_again()
+        self.go_on()
+
     def go_on(self) -> None:
         """Answer whose turn has come; those who are not here ask again by themselves."""
         held = self._standing.held

@@ -27,7 +27,8 @@ share divided among them, and at most since the model was shared. An embedded jo
 process; the trainer's holds the data of all steps and the plain loop, too.
 
 Floors are measured between the runs, each alone (`step_cost_floors`): forward and backward,
-the kernels that change the numbers, an empty round trip, a record appended to the journal.
+the kernels that change the numbers, both in one loop by hand, an empty round trip, a record
+appended to the journal.
 
 Pairs: each checkout's processes have its own `src` and `benchmarks`, but this one's loop.
 They take turns, case by case; each pair is one ratio. Roles with less than a twentieth of
@@ -74,12 +75,12 @@ GOALS = {  # {place, pace, model: goal}, of how far a step is over the plain loo
     ("run", "sync", "tensors"): "over-sync-tensors",
 }
 LARGEST = 7  # items of a profile
-OF_MODEL = ("computing", "kernels")  # floors; the others are of no model
+OF_MODEL = ("computing", "kernels", "by hand")  # floors; the others are of no model
 COUNTS = ("messages", "reads and writes", "sleeps", "journal records", "events")
 TABLES = {  # {title: {what of a step: how it is headed}}
     "a step, us": {
         name: name.removesuffix(" us")
-        for name in ("us", "plain us", "loader us", "over", "times", "step()", *OF_MODEL)
+        for name in ("us", "plain us", "loader us", "over", "step()", *OF_MODEL)
     },
     "processors us, MiB": {
         "plain cpu us": "plain",
@@ -169,8 +170,6 @@ def told_of(
     took = {n: middle([middle(run[n]) for run in timed]) for n in names}
     over = middle([middle(run["us"]) - middle(run["plain us"]) for run in timed])
     plain_cpu = middle([run["plain cpu us"] for run in timed])
-    pairs = [zip(run["us"], run["plain us"], strict=True) for run in timed]
-    times = middle([ours / plain for pair in pairs for ours, plain in pair])
     step = middle([middle(run["step us"]) for run in timed])
     spent = {role: middle([run["cpu us"][role] for run in timed]) for role in ROLES}
     calls = {n: middle([run["calls"][n] for run in timed]) for n in timed[0]["calls"]}
@@ -180,7 +179,7 @@ def told_of(
         for n, name in enumerate(("now", "most"))
     }
     alone = {name: middle([one[name] for one in floors]) for name in OF_MODEL}
-    took |= {"over": over, "times": times, "step()": step, "plain cpu us": plain_cpu}
+    took |= {"over": over, "step()": step, "plain cpu us": plain_cpu}
     of_step = {**took, **alone, **spent, **held}
     return {**of_step, "messages": sum(counted["messages"].values()), **calls}
 

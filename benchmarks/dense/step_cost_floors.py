@@ -10,6 +10,8 @@
                           those of the network; paceline's loops for rows (distinct ids, a
                           look at their rows, sums of gradients, a step), each time of
                           another batch, in a table of all rows
+    by hand               a step of all that, of batch after batch, in one loop: the caches
+                          are as a loop leaves them, and nobody is asked or told
 
 All are medians of one process with one thread, in microseconds.
 
@@ -25,18 +27,27 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import final
 
 import numpy as np
 import torch
 from torch import nn
 
-from benchmarks.dense.step_cost_models import Batch, Model, plain_of
+from benchmarks.dense.step_cost_models import Batch, Model, made, plain_of
 from benchmarks.transport.timing import timed
 from benchmarks.transport.with_paceline import TIMEOUT_S, Touch, wait_link
 from paceline.config import Zeros
 from paceline.messages.shared import TableSpec
-from paceline.params.rows import RowTable, sum_duplicates, unique_ids
+from paceline.params.rows import (
+    Float32s,
+    Int64s,
+    RowTable,
+    sum_duplicates,
+    unique_ids,
+)
 from paceline.store.journal import Journal
+from paceline.trainer.rows.embedding import look_up
+from paceline.trainer.rows.embedding_rows import Found
 
 SERVER = "benchmarks.transport.with_paceline"
 RECORD_BYTES = 64  # about those of a round that is committed
@@ -81,12 +92,9 @@ def kernels(model: Model) -> Callable[[], object]:
         flat.grad = torch.randn_like(flat)
         steps.append(model.optimizer([flat]).step)
     if model.rows is not None:
-        rule, _ = model.row_rules()
-        table = RowTable(TableSpec("rows", model.width, rule, Zeros()), seed=0)
+        table = table_of(model)
         drawn = [model.draw(model.batch)[1].flatten().numpy() for _ in range(BATCHES)]
         gradients = np.ones((len(drawn[0]), model.width), np.float32)
-        # As a loop has made them: in the order in which they came, in the end all.
-        table.gather(np.concatenate([*drawn, np.arange(model.ids)]), create=True)
         batches = itertools.cycle(drawn)
 
         def step_rows() -> None:
@@ -97,6 +105,68 @@ def kernels(model: Model) -> Callable[[], object]:
 
         steps.append(step_rows)
     return lambda: [step() for step in steps]
+
+
+def table_of(model: Model) -> RowTable:
+    """All of its rows, in the order in which a loop has made them."""
+    rule, _ = model.row_rules()
+    table = RowTable(TableSpec("rows", model.width, rule, Zeros()), seed=0)
+    drawn = [model.draw(model.batch)[1].flatten().numpy() for _ in range(BATCHES)]
+    table.gather(np.concatenate([*drawn, np.arange(model.ids)]), create=True)
+    return table
+
+
+@final
+class RowsByHand(nn.Module):
+    """The rows of a model, by paceline's loops for rows alone."""
+
+    def __init__(self, model: Model) -> None:
+        super().__init__()
+        self._table = table_of(model)
+        self._waiting: list[tuple[Int64s, Float32s]] = []
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        """Those of ids, in the graph."""
+        unique, inverse = unique_ids(ids.flatten().numpy())
+        rows = torch.from_numpy(self._table.gather(unique, create=True))
+        places = torch.from_numpy(inverse).view(ids.shape)
+        return look_up(Found(rows, places, lambda one: self._keep(unique, one)))
+
+    def step(self) -> None:
+        """Change them."""
+        for unique, gradient in self._waiting:
+            self._table.apply(unique, gradient)
+        self._waiting.clear()
+
+    def _keep(self, unique: Int64s, gradient: torch.Tensor) -> None:
+        self._waiting.append((unique, gradient.numpy()))
+
+
+@final
+class ByHand:
+    """The whole loop, of batches that take turns."""
+
+    def __init__(self, kind: str) -> None:
+        plain = plain_of(kind)
+        self.records = plain.draw(BATCHES * plain.batch)
+        self._rows = None if plain.rows is None else RowsByHand(plain)
+        self.model = made(kind, self._rows or nn.Identity())
+        linear = self.model.linear
+        self._network = None
+        if linear is not None:
+            self._network = self.model.optimizer(linear.parameters())
+        places = torch.arange(len(self.records[0])).split(plain.batch)
+        self.batches = itertools.cycle(places)
+
+    def step(self) -> None:
+        """One more batch."""
+        some = next(self.batches)
+        features, ids, targets = (one.index_select(0, some) for one in self.records)
+        self.model.loss((features, ids, targets)).backward()
+        for one in (self._network, self._rows):
+            if one is not None:
+                one.step()
+        self.model.zero_grad()
 
 
 def measure(kind: str, steps: int, folder: Path) -> dict[str, float]:
@@ -110,6 +180,7 @@ def measure(kind: str, steps: int, folder: Path) -> dict[str, float]:
             "a record appended": timed(append(journal), CALLS, WARM),
             "computing": timed(computing(model, batch), steps, WARM),
             "kernels": timed(kernels(model), steps, WARM),
+            "by hand": timed(ByHand(kind).step, steps, WARM),
         }
     return {name: 1e6 * one.wall_s for name, one in seconds.items()}
 

@@ -28,9 +28,9 @@ from benchmarks.dense.step_cost import (
     tables_of,
     told_of,
 )
-from benchmarks.dense.step_cost_floors import computing, kernels
+from benchmarks.dense.step_cost_floors import ByHand, computing, kernels
 from benchmarks.dense.step_cost_loops import Gauge, Plan, run
-from benchmarks.dense.step_cost_models import MODELS, plain_of
+from benchmarks.dense.step_cost_models import MODELS, Optimizers, plain_of
 from benchmarks.dense.step_cost_models.bare import resnet_shapes
 from benchmarks.dense.step_cost_serve import Case, written
 from benchmarks.harness.record import ROOT
@@ -93,8 +93,8 @@ def test_all_figures_of_a_step_are_there(tmp_path: Path, model: str) -> None:
 
 def test_a_case_is_told_by_medians_over_its_runs_and_by_the_counted_one() -> None:
     runs = [found(200.0), found(300.0), found(900.0), found(5000.0)]
-    told = told_of(runs, [{"computing": 30.0, "kernels": 5.0}])
-    assert (told["us"], told["plain us"], told["times"]) == (300.0, 100.0, 3.0)
+    told = told_of(runs, [{"computing": 30.0, "kernels": 5.0, "by hand": 40.0}])
+    assert (told["us"], told["plain us"], told["over"]) == (300.0, 100.0, 200.0)
     assert (told["step()"], told["server"], told["messages"]) == (200.0, 38.0, 4.0)
     assert (told["sleeps"], told["computing"], told["kernels"]) == (3.0, 30.0, 5.0)
     assert (told["server now"], told["server most"]) == (200.0, 300.0)
@@ -156,7 +156,7 @@ def test_checkouts_take_turns_and_are_held_to_their_medians() -> None:
 
 
 def test_what_is_told_of_cases_stands_in_lines_of_100_columns() -> None:
-    floors = [{"computing": 12345.0, "kernels": 12345.0}]
+    floors = [{"computing": 12345.0, "kernels": 12345.0, "by hand": 12345.0}]
     told = told_of([found(12345.0), found(12345.0)], floors)
     assert all(name in told for heads in TABLES.values() for name in heads)
     others = [f"{role} {when}" for role in ROLES[1:] for when in ("now", "most")]
@@ -168,11 +168,12 @@ def test_what_is_told_of_cases_stands_in_lines_of_100_columns() -> None:
 
 
 def test_floors_are_of_each_model_and_of_none() -> None:
-    ran = {"an empty round trip": 50.0, "computing": 30.0, "kernels": 5.0}
+    ran = {"an empty round trip": 50.0, "computing": 30.0, "kernels": 5.0, "by hand": 40.0}
     figures = floor_figures({"dense": [ran, ran], "rows": [ran]})
     assert {(one.what, len(one.values)) for one in figures} == {
         *(("an empty round trip", 3), ("computing, dense", 2), ("kernels, dense", 2)),
         *(("computing, rows", 1), ("kernels, rows", 1)),
+        *(("by hand, dense", 2), ("by hand, rows", 1)),
     }
 
 
@@ -186,6 +187,27 @@ def test_the_kernels_of_a_model_change_all_that_it_learns(model: str) -> None:
     computing(plain, batch)()
     assert all(one.grad is not None for one in plain.parameters())
     assert len(kernels(plain)()) == (plain.rows is not None) + (plain.linear is not None)
+
+
+@pytest.mark.usefixtures("one_thread")
+@pytest.mark.filterwarnings("ignore:Sparse invariant checks:UserWarning")  # Adagrad's
+@pytest.mark.parametrize("model", MODELS)
+def test_what_is_done_by_hand_learns_as_the_plain_loop_does(model: str) -> None:
+    by_hand, plain = ByHand(model), plain_of(model)
+    own, before = Optimizers(plain), math.inf
+    for number in range(4):
+        some = slice(number * plain.batch, (number + 1) * plain.batch)
+        features, ids, targets = (one[some] for one in by_hand.records)
+        batch = features, ids, targets
+        plain.loss(batch).backward()
+        own.step()
+        own.zero_grad()
+        by_hand.step()
+        with torch.no_grad():
+            loss = float(by_hand.model.loss(batch))
+            assert loss == pytest.approx(float(plain.loss(batch)), rel=1e-5)
+        assert loss != before
+        before = loss
 
 
 def test_tensors_are_those_of_a_resnet_50() -> None:

@@ -27,8 +27,8 @@ share divided among them, and at most since the model was shared. An embedded jo
 process; the trainer's holds the data of all steps and the plain loop, too.
 
 Floors are measured between the runs, each alone (`step_cost_floors`): forward and backward,
-the kernels that change the numbers, both in one loop by hand, an empty round trip, a record
-appended to the journal.
+the kernels that change the numbers, an empty round trip, a record appended to the journal.
+Beside them stands all of a step done by hand, in a loop that asks nobody.
 
 Pairs: each checkout's processes have its own `src` and `benchmarks`, but this one's loop.
 They take turns, case by case; each pair is one ratio. Roles with less than a twentieth of

@@ -10,8 +10,8 @@
                           those of the network; paceline's loops for rows (distinct ids, a
                           look at their rows, sums of gradients, a step), each time of
                           another batch, in a table of all rows
-    by hand               a step of all that, of batch after batch, in one loop: the caches
-                          are as a loop leaves them, and nobody is asked or told
+    by hand               all of a step, batch after batch in one loop: data, model, torch's
+                          optimizer for the network and the loops for rows; nobody is asked
 
 All are medians of one process with one thread, in microseconds.
 
@@ -92,8 +92,8 @@ def kernels(model: Model) -> Callable[[], object]:
         flat.grad = torch.randn_like(flat)
         steps.append(model.optimizer([flat]).step)
     if model.rows is not None:
-        table = table_of(model)
         drawn = [model.draw(model.batch)[1].flatten().numpy() for _ in range(BATCHES)]
+        table = table_of(model, np.concatenate(drawn))
         gradients = np.ones((len(drawn[0]), model.width), np.float32)
         batches = itertools.cycle(drawn)
 
@@ -107,12 +107,11 @@ def kernels(model: Model) -> Callable[[], object]:
     return lambda: [step() for step in steps]
 
 
-def table_of(model: Model) -> RowTable:
-    """All of its rows, in the order in which a loop has made them."""
+def table_of(model: Model, ids: Int64s) -> RowTable:
+    """All of its rows; first those of ids, in the order in which a loop makes them."""
     rule, _ = model.row_rules()
     table = RowTable(TableSpec("rows", model.width, rule, Zeros()), seed=0)
-    drawn = [model.draw(model.batch)[1].flatten().numpy() for _ in range(BATCHES)]
-    table.gather(np.concatenate([*drawn, np.arange(model.ids)]), create=True)
+    table.gather(np.concatenate([ids, np.arange(model.ids)]), create=True)
     return table
 
 
@@ -120,9 +119,9 @@ def table_of(model: Model) -> RowTable:
 class RowsByHand(nn.Module):
     """The rows of a model, by paceline's loops for rows alone."""
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: Model, ids: torch.Tensor) -> None:
         super().__init__()
-        self._table = table_of(model)
+        self._table = table_of(model, ids.flatten().numpy())
         self._waiting: list[tuple[Int64s, Float32s]] = []
 
     def forward(self, ids: torch.Tensor) -> torch.Tensor:
@@ -130,16 +129,14 @@ class RowsByHand(nn.Module):
         unique, inverse = unique_ids(ids.flatten().numpy())
         rows = torch.from_numpy(self._table.gather(unique, create=True))
         places = torch.from_numpy(inverse).view(ids.shape)
-        return look_up(Found(rows, places, lambda one: self._keep(unique, one)))
+        keep = self._waiting.append
+        return look_up(Found(rows, places, lambda one: keep((unique, one.numpy()))))
 
     def step(self) -> None:
         """Change them."""
         for unique, gradient in self._waiting:
             self._table.apply(unique, gradient)
         self._waiting.clear()
-
-    def _keep(self, unique: Int64s, gradient: torch.Tensor) -> None:
-        self._waiting.append((unique, gradient.numpy()))
 
 
 @final
@@ -149,18 +146,18 @@ class ByHand:
     def __init__(self, kind: str) -> None:
         plain = plain_of(kind)
         self.records = plain.draw(BATCHES * plain.batch)
-        self._rows = None if plain.rows is None else RowsByHand(plain)
+        self._rows = None if plain.rows is None else RowsByHand(plain, self.records[1])
         self.model = made(kind, self._rows or nn.Identity())
         linear = self.model.linear
         self._network = None
         if linear is not None:
             self._network = self.model.optimizer(linear.parameters())
         places = torch.arange(len(self.records[0])).split(plain.batch)
-        self.batches = itertools.cycle(places)
+        self._batches = itertools.cycle(places)
 
     def step(self) -> None:
         """One more batch."""
-        some = next(self.batches)
+        some = next(self._batches)
         features, ids, targets = (one.index_select(0, some) for one in self.records)
         self.model.loss((features, ids, targets)).backward()
         for one in (self._network, self._rows):

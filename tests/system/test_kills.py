@@ -28,6 +28,7 @@ WINDOWS = {  # {window: failpoint, and how it is armed}
         "trainer.before_submit_rest=kill@6x3;trainer.between_acks=kill@7x3"
     ),
     "acknowledged, not ticked": "trainer.before_tick=kill@9x3",
+    # In `async` a job journals some 40 to 70 times, and each coordinator counts anew.
     "between journal and reply": "coordinator.before_reply=kill@12x3",
     "during a cut": "coordinator.before_manifest=kill@2x3",
     "a zombie after its task's end": "trainer.after_task=stop@2x3",

@@ -67,7 +67,8 @@ class Matrix(Model):
     def loss(self, batch: Batch) -> Tensor:
         """Of a batch."""
         assert self.rows is not None
-        user, item = self.rows(batch[1]).unbind(1)
+        # Rows begin at zero, where the product of two has no gradient.
+        user, item = (self.rows(batch[1]) + 0.1).unbind(1)
         return mse_loss((user * item).sum(1), batch[2])
 
     @classmethod
